@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from random import Random
 from statistics import fmean
 
-from pliant.autoscale.policies.registry import ALL_POLICIES
+from pliant.autoscale.policies.registry import SIMULATION_POLICIES
 from pliant.simulation.delays import EDL_DELAYS, SimulatedDelays
-from pliant.simulation.experiments import EXPERIMENTS
+from pliant.simulation.experiments import TRACE_FACTORY_BY_EXPERIMENT
 from pliant.simulation.metrics import RunSummary
-from pliant.simulation.run import NO_POLICY, SimulationSettings, settings_for_policy, simulate
+from pliant.simulation.run import NO_POLICY_NAME, SimulationSettings, settings_with_policy_timing, simulate_trace
 
-POLICIES = (NO_POLICY, "edl-published", "edl", "fair", "goodput")
+POLICIES = (NO_POLICY_NAME, "edl-published", "edl", "fair", "goodput")
 DELAYS = {"delays of today": SimulatedDelays(jitter=0.5), "delays as on the cluster of the publication": EDL_DELAYS}
 Row = tuple[str, Callable[[RunSummary], float], str]
 """A measure, how to read it, and how to write it."""
@@ -79,11 +79,11 @@ class Runs:
 
 def run(name: str, policy: str, delays: SimulatedDelays, runs: int, jobs: int | None = None) -> Runs:
     """Simulate an experiment so many times."""
-    trace = EXPERIMENTS[name](Random(1), jobs)
+    trace = TRACE_FACTORY_BY_EXPERIMENT[name](Random(1), jobs)
     begun, planning, found = time.process_time(), 0.0, []
     for seed in range(runs):
-        settings = settings_for_policy(policy, trace, SimulationSettings(delays=delays, seed=seed))
-        outcome = simulate(trace, ALL_POLICIES.get(policy), settings, stopwatch=time.process_time)
+        settings = settings_with_policy_timing(policy, trace, SimulationSettings(delays=delays, seed=seed))
+        outcome = simulate_trace(trace, SIMULATION_POLICIES.get(policy), settings, stopwatch=time.process_time)
         planning += outcome.planning_seconds
         found.append(outcome.summary)
     return Runs(policy, found, (time.process_time() - begun) / runs, planning / runs)
@@ -114,7 +114,7 @@ def main() -> None:
     chosen = tuple(filter(None, args.policies.split(",")))
     for name in args.experiments or ["edl-1", "edl-2"]:
         if name == "large":
-            policies = chosen or (NO_POLICY, "fair", "goodput")
+            policies = chosen or (NO_POLICY_NAME, "fair", "goodput")
             show(
                 name, f"{args.jobs:,} jobs", [run(name, policy, SimulatedDelays(), 1, args.jobs) for policy in policies]
             )

@@ -15,8 +15,8 @@ import statistics
 from random import Random
 
 from pliant.autoscale.model import PodShape
-from pliant.autoscale.policies.registry import POLICIES
-from pliant.simulation.run import NO_POLICY, SimulationSettings, settings_for_policy, simulate
+from pliant.autoscale.policies.registry import SELECTABLE_POLICIES
+from pliant.simulation.run import NO_POLICY_NAME, SimulationSettings, settings_with_policy_timing, simulate_trace
 from pliant.simulation.trace import NodeClass, SimulationTrace, ThroughputModel, TraceJob
 
 GIB = 2**30
@@ -62,7 +62,7 @@ def main() -> None:
     print("a job every   a resize costs   policy     completion, mean   CPU used   resizes a job")
     for pause in (0.0, 20.0):
         for gap in (20.0, 30.0, 60.0):
-            for name in (NO_POLICY, *sorted(POLICIES)):
+            for name in (NO_POLICY_NAME, *sorted(SELECTABLE_POLICIES)):
                 runs = [_figures(name, trace(args.jobs, seed, gap, pause)) for seed in args.seeds]
                 ended, used, resizes = (statistics.mean(each) for each in zip(*runs, strict=True))
                 print(
@@ -73,7 +73,9 @@ def main() -> None:
 
 
 def _figures(name: str, jobs: SimulationTrace) -> tuple[float, float, float]:
-    outcome = simulate(jobs, POLICIES.get(name), settings_for_policy(name, jobs, SimulationSettings()))
+    outcome = simulate_trace(
+        jobs, SELECTABLE_POLICIES.get(name), settings_with_policy_timing(name, jobs, SimulationSettings())
+    )
     figures = outcome.summary
     return (
         figures.completion_mean or float("nan"),

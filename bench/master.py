@@ -50,7 +50,7 @@ def serve(pipe: Connection, members: int) -> None:
         asyncio.get_running_loop().add_reader(
             pipe.fileno(), lambda: service.set_members(nodes(range(pipe.recv(), members)))
         )
-        server = asyncio.create_task(service.run("127.0.0.1", 0, pipe.send))
+        server = asyncio.create_task(service.serve_until_cancelled("127.0.0.1", 0, pipe.send))
         await asyncio.sleep(3600)
         await server
 

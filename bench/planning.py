@@ -21,7 +21,7 @@ import time
 from dataclasses import replace
 
 from pliant.autoscale.model import ClusterSnapshot, ElasticGroup, GroupKey, NodeResources, PendingPods, PodShape, Policy
-from pliant.autoscale.policies.registry import POLICIES, draft_with_policies
+from pliant.autoscale.policies.registry import SELECTABLE_POLICIES, draft_with_policies
 
 GIB = 2**30
 PICTURES = ("first", "rest", "busy", "uneven")
@@ -118,7 +118,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What one round of planning costs.")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 2500, 5000, 10000])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--policies", nargs="+", default=sorted(POLICIES))
+    parser.add_argument("--policies", nargs="+", default=sorted(SELECTABLE_POLICIES))
     parser.add_argument("--pictures", nargs="+", default=PICTURES)
     args = parser.parse_args()
     print("policy   snapshot   nodes    jobs replicas  resized   CPU s (least to most)     to linear")
@@ -128,7 +128,7 @@ def main() -> None:
         for policy in args.policies:
             for name, picture in pictures(cluster, policy).items():
                 if name in args.pictures:
-                    tries = [seconds(POLICIES[policy], picture) for _ in range(args.rounds)]
+                    tries = [seconds(SELECTABLE_POLICIES[policy], picture) for _ in range(args.rounds)]
                     here = statistics.median(taken for taken, _ in tries)
                     base = first.setdefault((policy, name), here / size) * size
                     print(line(policy, name, picture, tries), f"{here / base:10.2f} ×", flush=True)

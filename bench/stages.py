@@ -14,7 +14,7 @@ from typing import Any
 
 from pliant.cli.main import main
 from pliant.embedded.cluster import ClusterConfig, EmbeddedCluster
-from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgentClient
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, PODS, Resource
 
@@ -62,7 +62,7 @@ def watch(notes: Notes) -> None:
 
     EmbeddedCluster.start = noted_start  # type: ignore[method-assign, assignment]
     KubeClient.create = _after(KubeClient.create, lambda resource: notes.note(_stage(resource)))  # type: ignore[method-assign]
-    NodeAgent.start_container = _after(NodeAgent.start_container, lambda _: notes.note("started"))  # type: ignore[method-assign]
+    NodeAgentClient.start_container = _after(NodeAgentClient.start_container, lambda _: notes.note("started"))  # type: ignore[method-assign]
 
 
 def _after(call: Callable[..., Awaitable[Any]], then: Callable[[Any], None]) -> Any:

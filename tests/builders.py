@@ -111,7 +111,7 @@ def make_pod(
         phase=phase,
         exit=PodExit(code=code, container="trainer") if code is not None else None,
         is_terminating=is_terminating,
-        problem=problem,
+        start_problem=problem,
         **fields,
     )
 

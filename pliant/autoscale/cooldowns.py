@@ -13,7 +13,7 @@ FINISHING_REASON = "a replica has completed; the others are finishing"
 class ResizeCooldowns:
     """Durations in seconds."""
 
-    cooldown: float = 30.0  # between two resizes in opposite directions
+    opposite_direction_cooldown: float = 30.0  # between two resizes in opposite directions
     same_direction_cooldown: float = 10.0
     """Between two resizes in the same direction: capacity becomes free gradually as pods terminate."""
     restart_cooldown: float = 120.0
@@ -31,8 +31,8 @@ class ResizeCooldowns:
 class GroupScaleHistory:
     """The resize history of a group; times in seconds on the same clock as `now`, None for never."""
 
-    resized_at: float | None = None  # when the autoscaler last resized it
-    resize_delta: int = 0  # the change of size in that resize
+    last_resized_at: float | None = None  # when the autoscaler last resized it
+    last_resize_delta: int = 0  # the change of size in that resize
     resize_count: int = 0
     manually_edited_at: float | None = None  # when a user last set the size
     is_fully_running: bool = True
@@ -46,7 +46,7 @@ class GroupScaleHistory:
         self, elastic: ElasticGroup, *, is_fully_running: bool, is_finishing: bool, now: float
     ) -> GroupScaleHistory:
         has_pending = "" in elastic.replica_nodes[: elastic.size]
-        has_grown = is_fully_running and not has_pending and self.resize_delta > 0
+        has_grown = is_fully_running and not has_pending and self.last_resize_delta > 0
         updated = replace(
             self,
             is_fully_running=is_fully_running,
@@ -60,8 +60,8 @@ class GroupScaleHistory:
         failed_growth = delta < 0 and self.pending_since is not None
         return replace(
             self,
-            resized_at=now,
-            resize_delta=delta,
+            last_resized_at=now,
+            last_resize_delta=delta,
             resize_count=self.resize_count + 1,
             pending_since=None,
             failed_growths=self.failed_growths + failed_growth,
@@ -69,7 +69,7 @@ class GroupScaleHistory:
         )
 
 
-def with_cooldowns(
+def with_cooldown_restrictions(
     elastic: ElasticGroup, history: GroupScaleHistory, now: float, cooldowns: ResizeCooldowns
 ) -> ElasticGroup:
     """Return the group with its current restrictions; for pending pods it may always shrink, unless it is fixed."""
@@ -79,10 +79,10 @@ def with_cooldowns(
         freeze = _format_seconds(cooldowns.manual_edit_freeze)
         return _with_fixed_size(elastic, f"a user set its size less than {freeze} ago")
     grow_cooldown, shrink_cooldown = _grow_and_shrink_cooldowns(history, cooldowns)
-    if _is_within(history.resized_at, shrink_cooldown, now):
+    if _is_within(history.last_resized_at, shrink_cooldown, now):
         reason = f"it was resized less than {_format_seconds(shrink_cooldown)} ago"
         elastic = replace(elastic, may_shrink=False, restriction_reason=reason)
-    if _is_within(history.resized_at, grow_cooldown, now):
+    if _is_within(history.last_resized_at, grow_cooldown, now):
         reason = f"it was resized less than {_format_seconds(grow_cooldown)} ago"
         elastic = replace(elastic, may_grow=False, restriction_reason=reason)
     elif not history.is_fully_running or history.pending_since is not None:
@@ -104,7 +104,7 @@ def next_cooldown_end(history: GroupScaleHistory, now: float, cooldowns: ResizeC
     if history.is_finishing:
         return None
     end_times = (
-        *(_end_time(history.resized_at, wait) for wait in _grow_and_shrink_cooldowns(history, cooldowns)),
+        *(_end_time(history.last_resized_at, wait) for wait in _grow_and_shrink_cooldowns(history, cooldowns)),
         _end_time(history.manually_edited_at, cooldowns.manual_edit_freeze),
         _end_time(history.pending_since, cooldowns.pending_timeout),
         _end_time(history.growth_failed_at, _current_regrow_backoff(history, cooldowns)),
@@ -130,10 +130,14 @@ def _grow_and_shrink_cooldowns(history: GroupScaleHistory, cooldowns: ResizeCool
     if history.restarts_on_resize:
         wait = _exponential_delay(cooldowns.restart_cooldown, history.resize_count, 5 * cooldowns.restart_cooldown)
         return wait, wait
-    if history.resize_delta == 0:
-        return cooldowns.cooldown, cooldowns.cooldown
-    short_cooldown = min(cooldowns.same_direction_cooldown, cooldowns.cooldown)
-    return (short_cooldown, cooldowns.cooldown) if history.resize_delta > 0 else (cooldowns.cooldown, short_cooldown)
+    if history.last_resize_delta == 0:
+        return cooldowns.opposite_direction_cooldown, cooldowns.opposite_direction_cooldown
+    short_cooldown = min(cooldowns.same_direction_cooldown, cooldowns.opposite_direction_cooldown)
+    return (
+        (short_cooldown, cooldowns.opposite_direction_cooldown)
+        if history.last_resize_delta > 0
+        else (cooldowns.opposite_direction_cooldown, short_cooldown)
+    )
 
 
 def _current_regrow_backoff(history: GroupScaleHistory, cooldowns: ResizeCooldowns) -> float:

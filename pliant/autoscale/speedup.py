@@ -27,24 +27,24 @@ class SpeedupCurve:
     parallel_cost: float = 1.0
     serial_cost: float = 0.0
     communication_cost: float = 0.0
-    max_known_size: int = 0  # the largest size for which it is valid; 0 without measurements
+    max_valid_size: int = 0  # the largest size for which it is valid; 0 without measurements
 
-    def throughput(self, size: int) -> float:
+    def throughput_at(self, size: int) -> float:
         if size <= 0:
             return 0.0
         return size / (self.parallel_cost + size * (self.serial_cost + size * self.communication_cost))
 
     def marginal_speedup(self, size: int) -> float:
-        return self.throughput(size + 1) / self.throughput(size) if size > 0 else inf
+        return self.throughput_at(size + 1) / self.throughput_at(size) if size > 0 else inf
 
-    def log_speedup(self, size: int) -> float:
+    def log_marginal_speedup(self, size: int) -> float:
         """Return the logarithm of the marginal speedup; negative if one more replica slows the group down."""
         return log(self.marginal_speedup(size)) if size > 0 else inf
 
-    def marginal_gain(self, size: int, min_size: int) -> float:
+    def relative_marginal_gain(self, size: int, min_size: int) -> float:
         """Return the throughput that one more replica adds, relative to the throughput per replica at `min_size`."""
         base = max(min_size, 1)
-        return (self.throughput(size + 1) - self.throughput(size)) * base / self.throughput(base)
+        return (self.throughput_at(size + 1) - self.throughput_at(size)) * base / self.throughput_at(base)
 
 
 @lru_cache(maxsize=16384)

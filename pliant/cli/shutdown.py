@@ -13,7 +13,7 @@ from typing import Any
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class StopRequest:
+class StopSignalHandler:
     """Cancels a task on the first stop signal and records which signal it was."""
 
     def __init__(self, task: asyncio.Task[Any]) -> None:
@@ -26,7 +26,7 @@ class StopRequest:
         """The exit code by which shells report the signal."""
         return 128 + (self.received_signal or signal.SIGINT)
 
-    def request(self, signal_number: signal.Signals) -> None:
+    def handle_signal(self, signal_number: signal.Signals) -> None:
         """Start a graceful stop, or exit immediately if one is in progress."""
         if self.received_signal is not None:
             if signal_number is not signal.SIGPIPE:
@@ -37,7 +37,7 @@ class StopRequest:
         self._task.cancel()
 
 
-def run_until_stopped(main: Coroutine[Any, Any, int]) -> int:
+def run_with_signals_deferred(main: Coroutine[Any, Any, int]) -> int:
     """Run a coroutine that uses `handle_stop_signals`; signals are blocked until it does."""
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
@@ -47,13 +47,13 @@ def run_until_stopped(main: Coroutine[Any, Any, int]) -> int:
 
 
 @contextmanager
-def handle_stop_signals() -> Iterator[StopRequest]:
+def handle_stop_signals() -> Iterator[StopSignalHandler]:
     """Let stop signals cancel the current task inside the context."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
-    stop = StopRequest(task)
+    stop = StopSignalHandler(task)
     for number in STOP_SIGNALS:
-        loop.add_signal_handler(number, stop.request, number)
+        loop.add_signal_handler(number, stop.handle_signal, number)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
     try:
         yield stop

@@ -33,7 +33,7 @@ from pliant.model.job import Job
 from pliant.model.labels import JOB_NAME_LABEL, MANAGED_BY_LABEL, MANAGED_BY_VALUE
 from pliant.runtime.clock import Clock
 
-CREATE_ERRORS = (BadRequest, Forbidden, Invalid, RetryLater)  # errors that an immediate retry does not fix
+REPORTED_CREATE_ERRORS = (BadRequest, Forbidden, Invalid, RetryLater)  # errors that an immediate retry does not fix
 
 PREREQUISITE_ACTIONS = CreateConfigMap | CreateService | GrantMasterAccess  # what a pod needs when it starts
 
@@ -51,7 +51,7 @@ class ActionApplier:
         self._services = _OwnedObjects(client, SERVICES, Service, services)
         self._masters: dict[tuple[str, str], tuple[ScalePlanStore, _OwnedObjects[Pod]]] = {}
 
-    def register_masters(self, kind: Resource, plan_store: ScalePlanStore, pods: ObjectStore[Pod]) -> None:
+    def register_master_kind(self, kind: Resource, plan_store: ScalePlanStore, pods: ObjectStore[Pod]) -> None:
         """Register a kind whose jobs have masters, which write scale plans and may create pods."""
         self._masters[kind.api_version, kind.kind] = plan_store, _OwnedObjects(self._client, PODS, Pod, pods)
 
@@ -74,7 +74,7 @@ class ActionApplier:
         results = await asyncio.gather(*(self._apply_action(job, action) for action in actions), return_exceptions=True)
         create_errors: dict[str, str] = {}
         for action, result in zip(actions, results, strict=True):
-            if isinstance(result, CREATE_ERRORS) and isinstance(action, CreatePod | PREREQUISITE_ACTIONS):
+            if isinstance(result, REPORTED_CREATE_ERRORS) and isinstance(action, CreatePod | PREREQUISITE_ACTIONS):
                 name = action.service_account if isinstance(action, GrantMasterAccess) else action.name
                 create_errors[name] = str(result)
             elif result is not None:
@@ -108,7 +108,7 @@ class ActionApplier:
         """Delete a pod; label it first if its master must not relaunch it."""
         plan_store, external_pods = self._masters.get((job.owner.api_version, job.owner.kind), (None, self._pods))
         owned = self._pods if self._pods.contains(job, action.name, action.uid) else external_pods
-        if action.is_permanent and plan_store is not None and not action.is_forced:
+        if action.prevents_relaunch and plan_store is not None and not action.is_forced:
             await owned.add_labels(job, action.name, action.uid, plan_store.kind.no_relaunch_labels)
         await owned.delete(job, action.name, action.uid, grace_seconds=0 if action.is_forced else None)
 
@@ -154,7 +154,7 @@ class _OwnedObjects(Generic[T]):
             patched = await self._client.patch(
                 self._resource, job.key.namespace, name, patch, decode_as=self._decode_as
             )
-            self._store.note_written(patched)
+            self._store.apply_own_write(patched)
 
     async def create_or_adopt(self, job: Job, manifest: Mapping[str, Any]) -> None:
         obj = await _create_or_get(self._client, self._resource, self._decode_as, job, manifest)
@@ -166,7 +166,7 @@ class _OwnedObjects(Generic[T]):
             raise RetryLater(
                 f"{self._resource.kind} exists without the label {label}: restore the label or delete the object"
             )
-        self._store.note_written(obj)
+        self._store.apply_own_write(obj)
 
     async def _adopt(self, job: Job, meta: ObjectMeta, manifest: Mapping[str, Any]) -> T:
         """Add this operator's labels to an object that another operator created for the same job."""
@@ -185,12 +185,12 @@ class _OwnedObjects(Generic[T]):
                 self._resource, namespace, name, uid=uid, grace_period_seconds=grace_seconds
             )
         except (NotFound, Conflict):
-            self._store.note_deleted(namespace, name, uid)
+            self._store.apply_own_deletion(namespace, name, uid)
             return
         if _is_still_terminating(response, self._resource.kind):
-            self._store.note_written(msgspec.convert(response, self._decode_as))
+            self._store.apply_own_write(msgspec.convert(response, self._decode_as))
         else:
-            self._store.note_deleted(namespace, name, uid)
+            self._store.apply_own_deletion(namespace, name, uid)
 
 
 async def _create_or_get(

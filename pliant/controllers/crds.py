@@ -12,15 +12,15 @@ from pliant.errors import ApiError, Forbidden, NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import Resource
 
-MAX_POLL_INTERVAL = 60.0  # the longest interval in seconds between two checks for a kind that is not installed
-MIN_POLL_INTERVAL = 1.0  # the first interval in seconds, and the one after an API error
+MAX_CRD_POLL_SECONDS = 60.0  # the longest interval in seconds between two checks for a kind that is not installed
+MIN_CRD_POLL_SECONDS = 1.0  # the first interval in seconds, and the one after an API error
 
 log = logging.getLogger(__name__)
 
 
 async def wait_until_served(client: KubeClient, resource: Resource, on_absent: Callable[[], None]) -> None:
     """Return once the API server serves the kind; call `on_absent` after each check that does not find it."""
-    wait = MIN_POLL_INTERVAL
+    wait = MIN_CRD_POLL_SECONDS
     while True:
         try:
             if await is_served(client, resource):
@@ -29,14 +29,14 @@ async def wait_until_served(client: KubeClient, resource: Resource, on_absent: C
             log.info(
                 "cannot check whether kind is installed", extra={"resource": resource.full_name, "error": str(error)}
             )
-            await asyncio.sleep(MIN_POLL_INTERVAL)
+            await asyncio.sleep(MIN_CRD_POLL_SECONDS)
             continue
         on_absent()
-        if wait == MIN_POLL_INTERVAL:
+        if wait == MIN_CRD_POLL_SECONDS:
             log.info("kind not installed; checking every minute", extra={"resource": resource.full_name})
         # The API server starts to serve a kind some time after its CRD was created.
         await asyncio.sleep(wait)
-        wait = min(2 * wait, MAX_POLL_INTERVAL)
+        wait = min(2 * wait, MAX_CRD_POLL_SECONDS)
 
 
 async def is_served(client: KubeClient, resource: Resource) -> bool:

@@ -20,23 +20,23 @@ from pliant.model.actions import EmitEvent
 from pliant.model.job import Owner
 from pliant.runtime.clock import Clock
 
-EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
+EVENTS_RESOURCE = Resource("events.k8s.io", "v1", "events", "Event")
 REPORTING_CONTROLLER = "pliant"
 EVENT_ACTION = "Reconcile"
 MAX_NOTE_BYTES = 1024
 SUPPRESSED_NOTE = "further events with this reason are only counted"
 
-DUPLICATE_WINDOW = 2.0
+DUPLICATE_WINDOW_SECONDS = 2.0
 """Seconds within which a repetition is not counted: a reconcile after a conflict emits its events again."""
-COUNT_UPDATE_INTERVAL = 30.0  # seconds between two updates of an event's count
+COUNT_UPDATE_INTERVAL_SECONDS = 30.0  # seconds between two updates of an event's count
 EVENT_BURST = 10
-TOKEN_REFILL_INTERVAL = 10.0  # seconds after which an object may have one more event
+TOKEN_REFILL_SECONDS = 10.0  # seconds after which an object may have one more event
 MAX_TRACKED_EVENTS = 4096
 """Events and objects tracked; an event that is dropped and emitted again has the same name and is not duplicated."""
 MAX_WRITE_ATTEMPTS = 3
-RETRY_DELAY = 5.0
+EVENT_WRITE_RETRY_SECONDS = 5.0
 WRITER_COUNT = 4
-SHUTDOWN_GRACE = 2.0  # seconds for pending events to be written at shutdown
+SHUTDOWN_GRACE_SECONDS = 2.0  # seconds for pending events to be written at shutdown
 
 _RETRYABLE_ERRORS = (Unreachable, ServerError, TooManyRequests)
 
@@ -101,7 +101,7 @@ class EventRecorder:
                 yield
             finally:
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(SHUTDOWN_GRACE):
+                    async with asyncio.timeout(SHUTDOWN_GRACE_SECONDS):
                         await self._due.join()
                 for writer in writers:
                     writer.cancel()
@@ -116,16 +116,18 @@ class EventRecorder:
 
     def _count_repeat(self, recorded: _RecordedEvent, now: float) -> None:
         self._recorded.move_to_end(recorded.name)
-        is_new_occurrence = now - recorded.emitted_at >= DUPLICATE_WINDOW or recorded.event.message == SUPPRESSED_NOTE
+        is_new_occurrence = (
+            now - recorded.emitted_at >= DUPLICATE_WINDOW_SECONDS or recorded.event.message == SUPPRESSED_NOTE
+        )
         recorded.emitted_at = now
         if is_new_occurrence:
             recorded.count += 1
             recorded.last_at = self._clock.now()
-            self._schedule_write(recorded, max(recorded.written_at + COUNT_UPDATE_INTERVAL - now, 0.0))
+            self._schedule_write(recorded, max(recorded.written_at + COUNT_UPDATE_INTERVAL_SECONDS - now, 0.0))
 
     def _take_token(self, uid: str, now: float) -> bool:
         tokens, updated_at = self._tokens.pop(uid, (float(EVENT_BURST), now))
-        tokens = min(tokens + (now - updated_at) / TOKEN_REFILL_INTERVAL, float(EVENT_BURST))
+        tokens = min(tokens + (now - updated_at) / TOKEN_REFILL_SECONDS, float(EVENT_BURST))
         has_token = tokens >= 1.0
         self._tokens[uid] = (tokens - 1.0 if has_token else tokens, now)
         if len(self._tokens) > MAX_TRACKED_EVENTS:
@@ -159,7 +161,7 @@ class EventRecorder:
         except _RETRYABLE_ERRORS as error:
             recorded.failures += 1
             if recorded.failures < MAX_WRITE_ATTEMPTS:
-                self._schedule_write(recorded, error.retry_after or RETRY_DELAY * recorded.failures)
+                self._schedule_write(recorded, error.retry_after or EVENT_WRITE_RETRY_SECONDS * recorded.failures)
                 return
             self._log_write_failure(recorded, error)
         except ApiError as error:
@@ -168,14 +170,14 @@ class EventRecorder:
         recorded.written_count = count
         recorded.written_at = asyncio.get_running_loop().time()
         if recorded.count > count:
-            self._schedule_write(recorded, COUNT_UPDATE_INTERVAL)
+            self._schedule_write(recorded, COUNT_UPDATE_INTERVAL_SECONDS)
 
     async def _create_event(self, recorded: _RecordedEvent) -> None:
         series = {"series": _event_series(recorded.count, recorded.last_at)} if recorded.count > 1 else {}
         regarding = recorded.regarding
         body: dict[str, Any] = {
-            "apiVersion": EVENTS.api_version,
-            "kind": EVENTS.kind,
+            "apiVersion": EVENTS_RESOURCE.api_version,
+            "kind": EVENTS_RESOURCE.kind,
             "metadata": {"name": recorded.name, "namespace": recorded.namespace},
             "regarding": {
                 "apiVersion": regarding.api_version,
@@ -194,7 +196,7 @@ class EventRecorder:
             **series,
         }
         try:
-            await self._client.create(EVENTS, recorded.namespace, body)
+            await self._client.create(EVENTS_RESOURCE, recorded.namespace, body)
         except AlreadyExists:
             recorded.prior_count = None
             if recorded.count > 1:
@@ -204,10 +206,10 @@ class EventRecorder:
         """Update the event's count, including what an earlier operator process counted."""
         try:
             if recorded.prior_count is None:
-                existing = await self._client.get(EVENTS, recorded.namespace, recorded.name)
+                existing = await self._client.get(EVENTS_RESOURCE, recorded.namespace, recorded.name)
                 recorded.prior_count = int((existing.get("series") or {}).get("count") or 1)
             patch = {"series": _event_series(recorded.count + max(recorded.prior_count - 1, 0), recorded.last_at)}
-            await self._client.patch(EVENTS, recorded.namespace, recorded.name, patch)
+            await self._client.patch(EVENTS_RESOURCE, recorded.namespace, recorded.name, patch)
         except NotFound:
             recorded.prior_count = 0
             await self._create_event(recorded)  # the event has expired, by default after an hour

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from pliant.controllers.apply import ActionApplier
 from pliant.controllers.autoscale.recommendations import RecommendationStore
-from pliant.controllers.masters import OWNER_INDEX, MasterObjects
+from pliant.controllers.masters import OWNER_UID_INDEX, MasterObjects
 from pliant.controllers.node_faults import NodeFaultDetector
 from pliant.controllers.observe import CachedJobObjects, observe
 from pliant.controllers.orphan_pods import OrphanPodCleaner
@@ -93,7 +93,7 @@ class JobReconciler:
         """Delete pods and scale plans of deleted jobs of this name; return when to retry."""
         nodes, config = self._dependencies.node_faults, self._dependencies.config
         if self._masters is not None:
-            await self._masters.plan_store.delete_orphan_plans(key, live_uid)
+            await self._masters.plan_store.clean_up_orphan_plans(key, live_uid)
         return shortest_wait(
             *[await orphans.delete_orphans(key, live_uid, nodes, config) for orphans in self._orphan_cleaners]
         )
@@ -110,8 +110,8 @@ class JobReconciler:
         observed = observe(job, cached, cluster.node_faults, cluster.config)
         decision = decide(job, observed, self._framework_of(job), self._clock.now())
 
-        if decision.intent is not None:
-            await self._patch_status(job, raw, decision.intent)
+        if decision.transition_status is not None:
+            await self._patch_status(job, raw, decision.transition_status)
             await self._dependencies.applier.apply(job, decision.actions)
             return None  # the status write triggers the next reconcile
         create_errors = await self._dependencies.applier.apply(job, decision.actions)
@@ -130,11 +130,11 @@ class JobReconciler:
         plans: tuple[ScalePlan, ...] = ()
         wait = None
         if self._masters is not None:
-            external_pods = _in_job_namespace(job, self._masters.pods.by_index(OWNER_INDEX, uid))
+            external_pods = _in_job_namespace(job, self._masters.pods.by_index(OWNER_UID_INDEX, uid))
             plans, wait = self._masters.plan_store.plans_for(job)
         cached = CachedJobObjects(
-            pods=_in_job_namespace(job, cluster.pods.by_index(OWNER_INDEX, uid)),
-            services=_in_job_namespace(job, cluster.services.by_index(OWNER_INDEX, uid)),
+            pods=_in_job_namespace(job, cluster.pods.by_index(OWNER_UID_INDEX, uid)),
+            services=_in_job_namespace(job, cluster.services.by_index(OWNER_UID_INDEX, uid)),
             create_errors=self._create_errors.get(job.key, {}),
             recommendations=cluster.recommendations.for_job(uid),
             external_pods=external_pods,
@@ -161,7 +161,7 @@ class JobReconciler:
 
     def _stale_rejection_status(self, job: Job, raw: Mapping[str, Any]) -> tuple[JobStatusUpdate, ...]:
         """Return the unchanged status of a job whose spec was rejected and is now valid, to clear the rejection."""
-        if job.state is None or not self._frontend.is_rejected(raw_status(raw)):
+        if job.state is None or not self._frontend.has_validation_error(raw_status(raw)):
             return ()
         return (JobStatusUpdate(state=job.state, replica_counts=job.state.replica_counts),)
 
@@ -187,7 +187,7 @@ class JobReconciler:
             return
         patch = {"metadata": {"resourceVersion": raw["metadata"]["resourceVersion"]}, "status": change}
         written = await self._client.patch(self.resource, key.namespace, key.name, patch, subresource="status")
-        self._jobs.note_written(written)
+        self._jobs.apply_own_write(written)
         if status.get(STATE_FIELD) and not raw_status(written).get(STATE_FIELD):
             self._report_pruned_status(key, raw)
 
@@ -202,7 +202,7 @@ class JobReconciler:
 
     async def _reject_spec(self, key: JobKey, raw: Mapping[str, Any], error: InvalidSpec) -> None:
         await self._patch_raw_status(
-            key, raw, self._frontend.render_rejection(error, raw_status(raw), self._clock.now())
+            key, raw, self._frontend.add_validation_error(error, raw_status(raw), self._clock.now())
         )
         self._emit_warning(key, raw, "InvalidSpec", str(error))
 

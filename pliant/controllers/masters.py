@@ -9,7 +9,7 @@ from typing import Any
 
 from pliant.controllers.crds import wait_until_served
 from pliant.controllers.node_faults import NODE_INDEX, node_index_keys
-from pliant.controllers.orphan_pods import JOB_NAME_INDEX, external_owner_index_keys
+from pliant.controllers.orphan_pods import JOB_NAME_INDEX, external_job_name_index_keys
 from pliant.controllers.scale_plans import JOB_INDEX, ScalePlanStore, job_key_of_plan, plan_resource
 from pliant.frontends.frontend import Frontend, PlanFrontend
 from pliant.kube.cache.multi_namespace import AnyInformer, create_informer
@@ -21,7 +21,7 @@ from pliant.model.job import JobKey
 from pliant.model.labels import MANAGED_BY_LABEL, MANAGED_BY_VALUE
 from pliant.runtime.clock import Clock
 
-OWNER_INDEX = "owner"  # the index of pods and services by owner uid
+OWNER_UID_INDEX = "owner"  # the index of pods and services by owner uid
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class MasterObjects:
     pods: ObjectStore[Pod]  # pods that masters created, whichever owner they name
 
 
-class MasterWatch:
+class MasterObjectsWatch:
     def __init__(
         self,
         frontend: Frontend,
@@ -59,8 +59,12 @@ class MasterWatch:
             PODS,
             Pod,
             namespaces=namespaces,
-            labels=f"{frontend.external_pods_label},{MANAGED_BY_LABEL}!={MANAGED_BY_VALUE}",
-            indexes={OWNER_INDEX: _owner_uids, NODE_INDEX: node_index_keys, JOB_NAME_INDEX: external_owner_index_keys},
+            labels=f"{frontend.master_pods_job_label},{MANAGED_BY_LABEL}!={MANAGED_BY_VALUE}",
+            indexes={
+                OWNER_UID_INDEX: _owner_uids,
+                NODE_INDEX: node_index_keys,
+                JOB_NAME_INDEX: external_job_name_index_keys,
+            },
             on_change=self._on_pod_changed,
         )
         self.plan_store = ScalePlanStore(plan_kind, jobs, client, clock, self.plan_informer.store)
@@ -90,7 +94,7 @@ class MasterWatch:
 
     def _on_plan_changed(self, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> None:
         if new is None and old is not None:
-            self.plan_store.forget(old)
+            self.plan_store.forget_parsed_plan(old)
         for key in {job_key_of_plan(self._plan_kind, raw) for raw in (old, new) if raw is not None}:
             self._enqueue(key)
 

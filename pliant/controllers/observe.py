@@ -87,7 +87,7 @@ class _PodIdentity:
     def from_labels(cls, pod: Pod, naming: Naming) -> _PodIdentity:
         pod_labels = pod.metadata.labels
         return cls(
-            group=pod_labels.get(labels.REPLICA_NAME_LABEL, ""),
+            group=pod_labels.get(labels.REPLICA_GROUP_LABEL, ""),
             index=_parse_label_number(pod_labels.get(labels.REPLICA_INDEX_LABEL)),
             rank=_parse_label_number(pod_labels.get(naming.rank_label)),
         )
@@ -116,14 +116,14 @@ def _observe_pod(pod: Pod, identity: _PodIdentity, counted: frozenset[str], faul
         index=identity.index,
         rank=identity.rank,
         is_external=identity.is_external,
-        attempt=max(_parse_label_number(meta.labels.get(labels.RESTART_COUNT_LABEL)), 0),
+        attempt=max(_parse_label_number(meta.labels.get(labels.ATTEMPT_LABEL)), 0),
         phase=phase,
         is_terminating=meta.deletion_timestamp is not None,
         deletion_deadline=meta.deletion_timestamp,
         finalizers=meta.finalizers,
         node=pod.spec.node_name,
         exit=_pod_exit(pod, failed) if phase is PodPhase.FAILED else None,
-        problem=_startup_problem(pod),
+        start_problem=_startup_problem(pod),
         started_at=_earliest_start(statuses),
         finished_at=failed[1].finished_at
         if failed

@@ -13,9 +13,9 @@ from pliant.controllers.autoscale.controller import AutoscaleController
 from pliant.controllers.autoscale.options import AutoscaleOptions
 from pliant.controllers.crds import wait_until_served
 from pliant.controllers.job import JobReconciler, ReconcilerDependencies, resource_of
-from pliant.controllers.masters import OWNER_INDEX, MasterWatch
+from pliant.controllers.masters import OWNER_UID_INDEX, MasterObjectsWatch
 from pliant.controllers.node_faults import NODE_INDEX, NodeFaultDetector, node_index_keys, node_problems
-from pliant.controllers.orphan_pods import JOB_NAME_INDEX, owner_index_keys
+from pliant.controllers.orphan_pods import JOB_NAME_INDEX, job_name_index_keys
 from pliant.controllers.progress_reports import ProgressReceiver
 from pliant.errors import ApiError, Forbidden, InvalidSpec
 from pliant.frontends.frontend import Frontend
@@ -36,7 +36,7 @@ MANAGED_SELECTOR = f"{MANAGED_BY_LABEL}={MANAGED_BY_VALUE}"
 """Only objects that the operator created are cached, whatever else runs on the cluster."""
 
 AUTOSCALE_OFF_REASON = "the operator was started with --autoscale off"
-NAMESPACED_OPERATOR_REASON = "the operator watches some namespaces only, while pods of others use the same nodes"
+AUTOSCALE_NAMESPACED_OFF_REASON = "the operator watches some namespaces only, while pods of others use the same nodes"
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,9 @@ class Operator:
             "on_change": self._on_owned_object_changed,
         }
         self._pods = create_informer(client, PODS, Pod, indexes=POD_INDEXES, **watched)
-        self._services = create_informer(client, SERVICES, Service, indexes={OWNER_INDEX: _controller_uids}, **watched)
+        self._services = create_informer(
+            client, SERVICES, Service, indexes={OWNER_UID_INDEX: _controller_uids}, **watched
+        )
         self._nodes = Informer(client, NODES, Node, on_change=self._on_node_changed)
         self._node_faults = NodeFaultDetector(self._nodes.store, clock)
         self._client = client
@@ -97,7 +99,7 @@ class Operator:
                 autoscale_options,
                 list_jobs=self._list_jobs,
                 on_recommendation=self._enqueue_job,
-                disabled_reason=(NAMESPACED_OPERATOR_REASON if namespaces else "")
+                disabled_reason=(AUTOSCALE_NAMESPACED_OFF_REASON if namespaces else "")
                 if autoscale_options.policy
                 else AUTOSCALE_OFF_REASON,
             )
@@ -206,11 +208,13 @@ class _JobKindController:
         self.jobs: AnyInformer[dict[str, Any]] = create_informer(
             client, self.resource, dict, namespaces=namespaces, on_change=self._on_job_changed
         )
-        self.masters: MasterWatch | None = None
+        self.masters: MasterObjectsWatch | None = None
         """Watches the objects of the jobs' masters; None if jobs of this kind have none."""
         if frontend.plan_frontend is not None:
-            self.masters = MasterWatch(frontend, frontend.plan_frontend, client, clock, namespaces, self._enqueue)
-            dependencies.applier.register_masters(
+            self.masters = MasterObjectsWatch(
+                frontend, frontend.plan_frontend, client, clock, namespaces, self._enqueue
+            )
+            dependencies.applier.register_master_kind(
                 self.resource, self.masters.plan_store, self.masters.pod_informer.store
             )
         master_objects = self.masters.objects if self.masters else None
@@ -229,4 +233,4 @@ def _controller_uids(owned: Pod | Service) -> Iterable[str]:
     return (ref.uid for ref in owned.metadata.owner_references if ref.controller)
 
 
-POD_INDEXES = {OWNER_INDEX: _controller_uids, NODE_INDEX: node_index_keys, JOB_NAME_INDEX: owner_index_keys}
+POD_INDEXES = {OWNER_UID_INDEX: _controller_uids, NODE_INDEX: node_index_keys, JOB_NAME_INDEX: job_name_index_keys}

@@ -21,12 +21,12 @@ GARBAGE_COLLECTION_GRACE = timedelta(minutes=1)
 """How long the garbage collector has before the operator deletes orphan pods itself."""
 
 
-def owner_index_keys(pod: Pod) -> Iterable[str]:
+def job_name_index_keys(pod: Pod) -> Iterable[str]:
     refs = pod.metadata.owner_references
     return (_owner_index_key(ref.kind, pod.metadata.namespace, ref.name) for ref in refs if ref.controller)
 
 
-def external_owner_index_keys(pod: Pod) -> Iterable[str]:
+def external_job_name_index_keys(pod: Pod) -> Iterable[str]:
     """Return the index keys of a pod created by a master, which need not mark the job as its controller."""
     refs = pod.metadata.owner_references
     return (_owner_index_key(ref.kind, pod.metadata.namespace, ref.name) for ref in refs)

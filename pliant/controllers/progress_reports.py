@@ -24,7 +24,7 @@ from pliant.model.job import Job
 from pliant.runtime.clock import Clock
 from pliant.runtime.http_server import HttpResponse, PostRequest, serve_posts
 
-STATUS_WRITE_INTERVAL = 30.0  # seconds between two status writes for one job
+STATUS_WRITE_INTERVAL_SECONDS = 30.0  # seconds between two status writes for one job
 MAX_TRACKED_JOBS = 10_000
 MAX_METRICS = 8
 MAX_STEP = 2**53
@@ -148,7 +148,7 @@ class ProgressReceiver:
             while latest.is_unwritten:
                 latest.is_unwritten = False
                 await self._patch_status(job, latest)
-                await asyncio.sleep(STATUS_WRITE_INTERVAL)
+                await asyncio.sleep(STATUS_WRITE_INTERVAL_SECONDS)
         finally:
             del self._latest[job]
 

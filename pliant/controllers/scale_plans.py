@@ -23,7 +23,7 @@ from pliant.model.scale_plans import PlanPhase, PlanStatus, ScalePlan
 from pliant.runtime.clock import Clock
 
 JOB_INDEX = "job"  # the index of plans by job
-MASTER_CLAIM_GRACE = timedelta(seconds=2)
+MANUAL_PLAN_INITIAL_DELAY = timedelta(seconds=2)
 """How long a user's plan is left alone when a master other than Pliant's may claim it.
 
 Such a master writes back the whole object as it first read it: an earlier write of the operator would conflict.
@@ -32,13 +32,13 @@ Such a master writes back the whole object as it first read it: an earlier write
 RawPlan = Mapping[str, Any]
 
 
-def plan_resource(kind: PlanFrontend) -> Resource:
-    return Resource(kind.group, kind.version, kind.plural, kind.kind)
+def plan_resource(plan_frontend: PlanFrontend) -> Resource:
+    return Resource(plan_frontend.group, plan_frontend.version, plan_frontend.plural, plan_frontend.kind)
 
 
-def job_key_of_plan(kind: PlanFrontend, raw: RawPlan) -> JobKey:
+def job_key_of_plan(plan_frontend: PlanFrontend, raw: RawPlan) -> JobKey:
     """Return the job that a plan is for; the name is empty if the plan has none."""
-    return JobKey(raw["metadata"]["namespace"], kind.owner_job_name(raw))
+    return JobKey(raw["metadata"]["namespace"], plan_frontend.owner_job_name(raw))
 
 
 class ScalePlanStore:
@@ -59,7 +59,7 @@ class ScalePlanStore:
         self._parsed_by_uid: dict[str, tuple[RawPlan, ScalePlan]] = {}
         """Parsed plans by uid, each with the object it was parsed from."""
 
-    def forget(self, raw: RawPlan) -> None:
+    def forget_parsed_plan(self, raw: RawPlan) -> None:
         self._parsed_by_uid.pop(raw["metadata"]["uid"], None)
 
     def plans_for(self, job: Job) -> tuple[tuple[ScalePlan, ...], timedelta | None]:
@@ -69,7 +69,7 @@ class ScalePlanStore:
             plan = self._parsed_plan(raw)
             if _belongs_to_other_job(raw, plan, job.owner.uid):
                 continue
-            remaining = plan.created_at + MASTER_CLAIM_GRACE - now
+            remaining = plan.created_at + MANUAL_PLAN_INITIAL_DELAY - now
             if (
                 self._is_claimable_by_master(job, plan)
                 and not plan.is_claimed
@@ -96,9 +96,9 @@ class ScalePlanStore:
     async def delete(self, namespace: str, action: DeleteScalePlan) -> None:
         with suppress(NotFound, Conflict):
             await self._client.delete(self.resource, namespace, action.name, uid=action.uid)
-        self._plans.note_deleted(namespace, action.name, action.uid)
+        self._plans.apply_own_deletion(namespace, action.name, action.uid)
 
-    async def delete_orphan_plans(self, key: JobKey, live_uid: str) -> None:
+    async def clean_up_orphan_plans(self, key: JobKey, live_uid: str) -> None:
         """Handle plans whose job does not exist: delete those of masters, write a status to those of users."""
         if not any(_belongs_to_other_job(raw, self._parsed_plan(raw), live_uid) for raw in self._plans_of_job(key)):
             return
@@ -143,7 +143,7 @@ class ScalePlanStore:
         written = await self._client.patch(
             self.resource, meta["namespace"], meta["name"], {"metadata": change}, decode_as=dict
         )
-        self._plans.note_written(written)
+        self._plans.apply_own_write(written)
         return written
 
     async def _patch_status(self, raw: RawPlan, status: PlanStatus) -> None:
@@ -154,9 +154,9 @@ class ScalePlanStore:
         patch = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "status": change}
         where = self.resource, meta["namespace"], meta["name"]
         try:
-            self._plans.note_written(await self._client.patch(*where, patch, subresource="status", decode_as=dict))
+            self._plans.apply_own_write(await self._client.patch(*where, patch, subresource="status", decode_as=dict))
         except NotFound:
-            self._plans.note_deleted(meta["namespace"], meta["name"], meta["uid"])
+            self._plans.apply_own_deletion(meta["namespace"], meta["name"], meta["uid"])
 
     def _is_claimable_by_master(self, job: Job, plan: ScalePlan) -> bool:
         return bool(self.kind.claim_label) and plan.is_manual and not job.framework_options.get(PLIANT_MASTER_OPTION)

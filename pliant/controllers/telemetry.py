@@ -15,21 +15,21 @@ from pliant import __version__
 from pliant.controllers.autoscale.controller import AutoscaleController
 from pliant.controllers.operator import Operator
 from pliant.kube.cache.multi_namespace import AnyInformer
-from pliant.kube.transport.metered import ApiCall
+from pliant.kube.transport.metered import ApiCallLabels
 from pliant.kube.transport.write_limiter import AdaptiveWriteLimiter
 from pliant.runtime.controller import Controller, ReconcileResult
 from pliant.runtime.http_server import HttpPages, HttpResponse
-from pliant.runtime.metrics import CONTENT_TYPE, Histogram, MetricFamily, render_exposition
+from pliant.runtime.metrics import METRICS_CONTENT_TYPE, Histogram, MetricFamily, render_exposition
 
 
 class OperatorTelemetry:
     def __init__(self) -> None:
         self.operator: Operator | None = None  # the running operator; None until it starts
         self.is_leading: Callable[[], bool] = lambda: True
-        self._call_counts: Counter[ApiCall] = Counter()
+        self._call_counts: Counter[ApiCallLabels] = Counter()
         self._call_durations: defaultdict[tuple[str, str], Histogram] = defaultdict(Histogram)
 
-    def record_api_call(self, call: ApiCall, seconds: float) -> None:
+    def record_api_call(self, call: ApiCallLabels, seconds: float) -> None:
         self._call_counts[call] += 1
         self._call_durations[call.verb, call.resource].observe(seconds)
 
@@ -49,7 +49,7 @@ class OperatorTelemetry:
         return HttpResponse(f"informers not synced: {', '.join(missing)}\n", HTTPStatus.SERVICE_UNAVAILABLE)
 
     def _metrics_page(self) -> HttpResponse:
-        return HttpResponse(render_exposition(self._metric_families()), content_type=CONTENT_TYPE)
+        return HttpResponse(render_exposition(self._metric_families()), content_type=METRICS_CONTENT_TYPE)
 
     def _metric_families(self) -> Iterator[MetricFamily]:
         build = {"version": __version__, "python": platform.python_version()}

@@ -11,13 +11,13 @@ from typing import Any
 
 from pliant.embedded.agent.container.config import Mount
 from pliant.embedded.apiserver.http.https_server import HttpsServer
-from pliant.embedded.kubelet.environment.pod_network import PodNetwork
+from pliant.embedded.kubelet.environment.pod_network import PodNetworkSetup
 from pliant.embedded.kubelet.environment.variables import PodObject, ResolvedPod
 from pliant.embedded.kubelet.runtime.messages import AgentLost
 from pliant.embedded.network.modes import NetworkContext, NetworkMode
 from pliant.errors import PliantError
 
-INITIAL_RESTART_BACKOFF = 1.0
+INITIAL_RESTART_BACKOFF_SECONDS = 1.0
 """Seconds before the first restart; doubled after every failed start."""
 _MAX_RESTART_BACKOFF = 30.0
 _MAX_FAILED_RESTARTS = 6
@@ -39,13 +39,13 @@ class AgentSupervisor:
         self._network_context = network_context
         self._network_stack = AsyncExitStack()
         self._failures = 0
-        self.pod_network: PodNetwork
+        self.pod_network: PodNetworkSetup
         self.on_restarted: Callable[[], Awaitable[None]] = _ignore_restart
         """Called after a restart; no container of the previous agent is left."""
 
     @classmethod
     @asynccontextmanager
-    async def start(
+    async def start_network_services(
         cls, mode: NetworkMode, https_server: HttpsServer, context: NetworkContext
     ) -> AsyncIterator[AgentSupervisor]:
         """Start the network services for an agent that is already running; `run` then supervises the agent."""
@@ -73,7 +73,7 @@ class AgentSupervisor:
     async def _restart_agent(self, reason: str) -> bool:
         if self._failures > _MAX_FAILED_RESTARTS:
             raise AgentLost(f"{reason}; {_MAX_FAILED_RESTARTS} restarts in a row failed")
-        backoff = min(INITIAL_RESTART_BACKOFF * 2 ** (self._failures - 1), _MAX_RESTART_BACKOFF)
+        backoff = min(INITIAL_RESTART_BACKOFF_SECONDS * 2 ** (self._failures - 1), _MAX_RESTART_BACKOFF)
         log.error("node agent lost", extra={"reason": reason, "retry_in": f"{backoff:g}s"})
         await asyncio.sleep(backoff)
         try:
@@ -87,22 +87,22 @@ class AgentSupervisor:
 
     async def _start_network(self) -> None:
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(self._mode.serve_api(self._https_server))
-            self.pod_network = await stack.enter_async_context(self._mode.serve_network(self._network_context))
+            await stack.enter_async_context(self._mode.serve_api_to_pods(self._https_server))
+            self.pod_network = await stack.enter_async_context(self._mode.serve_pod_network(self._network_context))
             self._network_stack = stack.pop_all()
 
 
-class CurrentPodNetwork:
+class CurrentPodNetworkSetup:
     """Delegates to the pod network of the agent that is running now; a restart replaces it."""
 
     def __init__(self, supervisor: AgentSupervisor) -> None:
         self._supervisor = supervisor
 
-    def write_files(self, pod: PodObject, hostname: str, pod_ip: str, pod_dir: Path) -> None:
-        self._supervisor.pod_network.write_files(pod, hostname, pod_ip, pod_dir)
+    def write_network_files(self, pod: PodObject, hostname: str, pod_ip: str, pod_dir: Path) -> None:
+        self._supervisor.pod_network.write_network_files(pod, hostname, pod_ip, pod_dir)
 
-    def mounts(self, pod_dir: Path) -> Iterator[Mount]:
-        return self._supervisor.pod_network.mounts(pod_dir)
+    def network_file_mounts(self, pod_dir: Path) -> Iterator[Mount]:
+        return self._supervisor.pod_network.network_file_mounts(pod_dir)
 
     def network_variables(self, resolved_pod: ResolvedPod) -> Mapping[str, str]:
         return self._supervisor.pod_network.network_variables(resolved_pod)
@@ -110,5 +110,5 @@ class CurrentPodNetwork:
     def rewrite_hostnames(self, content: bytes) -> bytes:
         return self._supervisor.pod_network.rewrite_hostnames(content)
 
-    def mount_warnings(self, pod_spec: Mapping[str, Any]) -> list[str]:
-        return self._supervisor.pod_network.mount_warnings(pod_spec)
+    def unmountable_path_warnings(self, pod_spec: Mapping[str, Any]) -> list[str]:
+        return self._supervisor.pod_network.unmountable_path_warnings(pod_spec)

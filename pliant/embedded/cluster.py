@@ -14,7 +14,7 @@ from socket import socket
 from typing import Any, Protocol, TypeVar
 
 from pliant.embedded.agent.container.config import Mount
-from pliant.embedded.agent_supervisor import AgentSupervisor, CurrentPodNetwork
+from pliant.embedded.agent_supervisor import AgentSupervisor, CurrentPodNetworkSetup
 from pliant.embedded.apiserver.auth.cluster_credentials import (
     ServingCertificate,
     ensure_serving_certificate,
@@ -23,15 +23,19 @@ from pliant.embedded.apiserver.auth.cluster_credentials import (
 from pliant.embedded.apiserver.http.https_server import HttpsServer, bind_loopback_socket
 from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
 from pliant.embedded.apiserver.server import ApiServer
-from pliant.embedded.controllers.disruption_budgets import DisruptionBudgetView, DisruptionController
+from pliant.embedded.controllers.disruption_budgets import DisruptionBudgetController, DisruptionBudgetView
 from pliant.embedded.controllers.endpoint_slices import EndpointSliceController, KubernetesServiceController
 from pliant.embedded.controllers.gpu_health import GpuHealthController, discover_gpus
-from pliant.embedded.controllers.node_lifecycle import NodeLifecycleController, node_capacity, register_nodes
+from pliant.embedded.controllers.node_lifecycle import (
+    NodeLifecycleController,
+    replace_registered_nodes,
+    resolve_node_capacity,
+)
 from pliant.embedded.controllers.pod_gc import PodGarbageCollector
-from pliant.embedded.controllers.taints import TaintController, TaintEvictionController
+from pliant.embedded.controllers.taints import NodeConditionTaintController, TaintEvictionController
 from pliant.embedded.controllers.volume_claims import VolumeClaimController, VolumeClaimView
-from pliant.embedded.kubelet.environment.config_objects import ConfigView
-from pliant.embedded.kubelet.environment.variables import CONFIG_MAP, SECRET
+from pliant.embedded.kubelet.environment.config_objects import ConfigMetadataView
+from pliant.embedded.kubelet.environment.variables import CONFIG_MAP_KIND, SECRET_KIND
 from pliant.embedded.kubelet.kubelet import Kubelet
 from pliant.embedded.kubelet.logs.pod_logs import FileWatcher, PodLogStore
 from pliant.embedded.kubelet.pods.context import KubeletDependencies
@@ -44,18 +48,18 @@ from pliant.embedded.kubelet.volumes.pod_credentials import PodCredentials
 from pliant.embedded.kubelet.volumes.pod_filesystem import PodFilesystem
 from pliant.embedded.network.egress_connector import EgressPolicy
 from pliant.embedded.network.modes import (
-    API_SERVER_ADDRESSES,
+    POD_FACING_API_ADDRESSES,
     NetworkContext,
     NetworkMode,
     NetworkModeChoice,
-    start_network_mode,
+    start_agent_for_mode,
 )
 from pliant.embedded.network.service_index import ServiceIndex
 from pliant.embedded.object_views import PodView, ServiceView
 from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.scheduler.gpu_allocation import GpuAllocator, assign_gpus_to_nodes
 from pliant.embedded.scheduler.pod_groups import POD_GROUP_RESOURCES, pod_group_informer
-from pliant.embedded.scheduler.scheduler import SCHEDULER_NAME, Scheduler
+from pliant.embedded.scheduler.scheduler import DEFAULT_SCHEDULER_NAME, Scheduler
 from pliant.embedded.storage.store import Store
 from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
@@ -72,7 +76,7 @@ from pliant.kube.resources import (
 from pliant.kube.transport.base import Transport
 from pliant.runtime.clock import Clock, SystemClock
 
-API_SERVER_PORT = 6443
+API_PORT_FOR_PODS = 6443
 """Port at which pods reach the API server."""
 _INHERITED_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
 
@@ -110,10 +114,10 @@ class EmbeddedCluster:
         self.url = url
         self.mode = mode
 
-    async def open_listener(self, port: int) -> tuple[str, socket]:
+    async def listen_for_pods(self, port: int) -> tuple[str, socket]:
         """Return a listening socket for pods, and the address at which pods reach it."""
         agent = self.mode.agent
-        return agent.address, await agent.open_socket("stream", agent.address, port)
+        return agent.gateway_address, await agent.open_socket("stream", agent.gateway_address, port)
 
     @classmethod
     @asynccontextmanager
@@ -123,11 +127,11 @@ class EmbeddedCluster:
         config.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         async with AsyncExitStack() as stack:
             # The agent starts while the certificates are created and the GPUs are discovered.
-            agent_options = AgentOptions(data_dir=config.data_dir, api_port=API_SERVER_PORT)
+            agent_options = AgentOptions(data_dir=config.data_dir, api_port=API_PORT_FOR_PODS)
             mode, certificate, gpus = await asyncio.gather(
-                stack.enter_async_context(start_network_mode(agent_options, config.network_mode)),
+                stack.enter_async_context(start_agent_for_mode(agent_options, config.network_mode)),
                 asyncio.to_thread(
-                    ensure_serving_certificate, config.data_dir, clock.now(), extra_names=API_SERVER_ADDRESSES
+                    ensure_serving_certificate, config.data_dir, clock.now(), extra_names=POD_FACING_API_ADDRESSES
                 ),
                 _create_gpu_allocator(config),
             )
@@ -147,7 +151,9 @@ class EmbeddedCluster:
             network_context = NetworkContext(
                 data_dir=config.data_dir, api_url=url, service_index=service_index, egress=config.egress
             )
-            supervisor = await stack.enter_async_context(AgentSupervisor.start(mode, https_server, network_context))
+            supervisor = await stack.enter_async_context(
+                AgentSupervisor.start_network_services(mode, https_server, network_context)
+            )
             client = KubeClient(transport)
             dependencies = KubeletDependencies(
                 client=client,
@@ -158,8 +164,8 @@ class EmbeddedCluster:
                     default_working_dir=config.workspace.resolve(),
                     allowed_host_paths=config.host_paths,
                     default_mounts=config.mounts,
-                    base_env=_base_environment(os.environ, *mode.api_address(url)),
-                    pod_network=CurrentPodNetwork(supervisor),
+                    base_env=_base_environment(os.environ, *mode.api_address_for_pods(url)),
+                    pod_network=CurrentPodNetworkSetup(supervisor),
                     credentials=stack.enter_context(closing(PodCredentials(api.tokens, certificate.ca_certificate))),
                 ),
                 logs=logs,
@@ -168,7 +174,11 @@ class EmbeddedCluster:
                 gpus=gpus,
                 services_synced=asyncio.Event(),
             )
-            api_address = (agent.address, API_SERVER_PORT) if agent.listener is not None else mode.api_address(url)
+            api_address = (
+                (agent.gateway_address, API_PORT_FOR_PODS)
+                if agent.api_listener is not None
+                else mode.api_address_for_pods(url)
+            )
             kubernetes_service = KubernetesServiceController(client, api_address)
             await stack.enter_async_context(
                 _run_control_plane(config, dependencies, service_index, supervisor, kubernetes_service)
@@ -187,15 +197,15 @@ async def _run_control_plane(
     """Register the nodes, then run the scheduler, the controllers and the kubelet."""
     client, clock, agent = dependencies.client, dependencies.clock, dependencies.agent
     nodes = {
-        name: node_capacity(cpu=config.node_cpu, memory=config.node_memory, gpu=len(gpus))
+        name: resolve_node_capacity(cpu=config.node_cpu, memory=config.node_memory, gpu=len(gpus))
         for name, gpus in dependencies.gpus.gpus_by_node.items()
     }
-    await register_nodes(client, nodes, agent.address, clock.now())
-    scheduler = Scheduler(client, clock, PodEventRecorder(client, clock, SCHEDULER_NAME))
+    await replace_registered_nodes(client, nodes, agent.gateway_address, clock.now())
+    scheduler = Scheduler(client, clock, PodEventRecorder(client, clock, DEFAULT_SCHEDULER_NAME))
     kubelet = Kubelet(dependencies, nodes)
-    taints, evictions = TaintController(client, clock), TaintEvictionController(client, clock)
+    taints, evictions = NodeConditionTaintController(client, clock), TaintEvictionController(client, clock)
     pod_gc, slices = PodGarbageCollector(client, clock), EndpointSliceController(client, service_index)
-    budgets = DisruptionController(client, clock)
+    budgets = DisruptionBudgetController(client, clock)
     claims = VolumeClaimController(client, clock, dependencies.filesystem)
     pod_handlers = (service_index, slices, kubelet, scheduler, evictions, pod_gc, budgets, claims)
     gpu_health = GpuHealthController(client, clock, dependencies.gpus)
@@ -212,8 +222,8 @@ async def _run_control_plane(
         ),
         Informer(client, PERSISTENT_VOLUME_CLAIMS, VolumeClaimView, on_change=claims.on_claim_change),
         Informer(client, POD_DISRUPTION_BUDGETS, DisruptionBudgetView, on_change=budgets.on_budget_change),
-        Informer(client, CONFIG_MAPS, ConfigView, on_change=config_watch.change_handler(CONFIG_MAP)),
-        Informer(client, SECRETS, ConfigView, on_change=config_watch.change_handler(SECRET)),
+        Informer(client, CONFIG_MAPS, ConfigMetadataView, on_change=config_watch.change_handler(CONFIG_MAP_KIND)),
+        Informer(client, SECRETS, ConfigMetadataView, on_change=config_watch.change_handler(SECRET_KIND)),
         Informer(client, NODES, Node, on_change=_combine_handlers(*(each.on_node_change for each in node_handlers))),
         *(pod_group_informer(each, client, scheduler.pod_groups) for each in POD_GROUP_RESOURCES),
     )
@@ -226,7 +236,7 @@ async def _run_control_plane(
         for informer in informers:
             await informer.wait_synced()
         dependencies.services_synced.set()
-        dependencies.filesystem.remove_unknown_pods({pod.metadata.uid for pod in pods.store.all()})
+        dependencies.filesystem.remove_unknown_pod_files({pod.metadata.uid for pod in pods.store.all()})
         yield
 
 
@@ -243,11 +253,11 @@ async def _serve_https(
     """Serve the API on a loopback port; yield the server and its URL, and write the kubeconfig."""
     token = secrets.token_urlsafe(32)
     async with HttpsServer.start(
-        api, admin_token=token, ssl_context=certificate.create_ssl_context(), allowed_hosts=API_SERVER_ADDRESSES
+        api, admin_token=token, ssl_context=certificate.create_ssl_context(), allowed_hosts=POD_FACING_API_ADDRESSES
     ) as https_server:
         listener = bind_loopback_socket(config.port)
         url = f"https://127.0.0.1:{listener.getsockname()[1]}"
-        await https_server.listen(listener)
+        await https_server.add_listener(listener)
         write_kubeconfig(
             config.data_dir / "kubeconfig", url=url, ca_certificate=certificate.ca_certificate, token=token
         )

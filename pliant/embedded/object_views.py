@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from pliant.kube.objects import Condition, ObjectMeta
-from pliant.kube.scheduling.fit import TERMINAL_PHASES
+from pliant.kube.scheduling.fit import TERMINAL_POD_PHASES
 from pliant.kube.scheduling.types import SchedulingContainer, SchedulingPodSpec
 
 
@@ -48,7 +48,7 @@ class PodView(_ViewStruct, frozen=True):
 
     @property
     def is_finished(self) -> bool:
-        return self.status.phase in TERMINAL_PHASES
+        return self.status.phase in TERMINAL_POD_PHASES
 
     @property
     def is_ready(self) -> bool:

@@ -19,13 +19,13 @@ T = TypeVar("T")
 _INITIAL_BACKOFF = 0.1
 _MAX_BACKOFF = 30.0
 
-REJECTION_ERRORS = (NotFound, Conflict, Invalid, Forbidden)
+NON_RETRYABLE_API_ERRORS = (NotFound, Conflict, Invalid, Forbidden)
 """Errors that a retry does not change: the object is gone or changed, or its namespace is terminating."""
 
 log = logging.getLogger(__name__)
 
 
-async def with_retries(call: Callable[[], Awaitable[T]]) -> T:
+async def retry_until_answered(call: Callable[[], Awaitable[T]]) -> T:
     """Repeat an idempotent API call, with backoff, until the API server accepts or rejects it."""
     backoff = _INITIAL_BACKOFF
     while True:
@@ -41,4 +41,4 @@ async def patch_status(client: KubeClient, resource: Resource, meta: ObjectMeta,
     """Merge fields into the status of an object, with retries; raise Conflict if its uid has changed."""
     patch = {"metadata": {"uid": meta.uid}, "status": status}
     call = partial(client.patch, resource, meta.namespace, meta.name, patch, subresource="status")
-    await with_retries(partial(call, content_type=STRATEGIC_MERGE_PATCH))
+    await retry_until_answered(partial(call, content_type=STRATEGIC_MERGE_PATCH))

@@ -56,7 +56,7 @@ def with_timeline_entry(state: EngineState, at: datetime, reason: str, message: 
     return replace(state, timeline=(*state.timeline, entry)[-MAX_TIMELINE_ENTRIES:])
 
 
-def with_phase_time(state: EngineState, at: datetime) -> EngineState:
+def add_elapsed_phase_time(state: EngineState, at: datetime) -> EngineState:
     """If the phase has changed, add the time spent in the previous phase and start counting for the new one."""
     previous = state.phase_start
     if previous is not None and previous.phase is state.phase:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from pliant.engine.context import Context
-from pliant.engine.plans.membership import GONE_STATES, PLIANT_MASTER_OPTION, member_rank
-from pliant.engine.pods.deletion import delete_pods, delete_pods_permanently
+from pliant.engine.plans.membership import PLIANT_MASTER_OPTION, VACATED_RANK_STATES, member_rank
+from pliant.engine.pods.deletion import delete_pods, delete_pods_without_relaunch
 from pliant.engine.pods.manifests import config_map_manifest, master_account_name, pod_manifest, service_manifest
 from pliant.engine.pods.replicas import Replica, Replicas, ReplicaState
 from pliant.engine.pods.shared_environment import SharedEnvironment, build_shared_environment
@@ -19,7 +19,7 @@ from pliant.model.labels import format_service_name, normalize_group_name
 from pliant.model.observed import ObservedPod
 from pliant.model.state import EngineState
 
-REMOVED_MESSAGE = "no longer part of the job"
+POD_REMOVAL_REASON = "no longer part of the job"
 
 
 def sync_pods(context: Context, framework: Framework) -> tuple[tuple[Action, ...], timedelta | None]:
@@ -92,7 +92,7 @@ def _delete_master_managed_pods(context: Context) -> Iterator[Action]:
     removed_uids = {uid for plan in context.state.plan_executions.values() for uid in plan.removed_pod_uids}
     removed_uids |= _list_surplus_uids(context)
     removed = [replica.pod for replica in managed if replica.pod is not None and replica.pod.uid in removed_uids]
-    yield from delete_pods_permanently(context.observed, removed, REMOVED_MESSAGE, context.now)
+    yield from delete_pods_without_relaunch(context.observed, removed, POD_REMOVAL_REASON, context.now)
 
 
 def _delete_orphan_pods(context: Context, orphan_pods: list[ObservedPod]) -> Iterator[Action]:
@@ -102,8 +102,8 @@ def _delete_orphan_pods(context: Context, orphan_pods: list[ObservedPod]) -> Ite
         groups = [group for group in context.job.groups if group.is_master_managed]
         master_groups = {normalize_group_name(group.name) for group in groups}
     for pod in orphan_pods:
-        delete = delete_pods_permanently if pod.group in master_groups else delete_pods
-        yield from delete(context.observed, [pod], REMOVED_MESSAGE, context.now)
+        delete = delete_pods_without_relaunch if pod.group in master_groups else delete_pods
+        yield from delete(context.observed, [pod], POD_REMOVAL_REASON, context.now)
 
 
 def _list_surplus_uids(context: Context) -> set[str]:
@@ -117,7 +117,7 @@ def _list_surplus_uids(context: Context) -> set[str]:
         is_capped = group_state.is_user_capped and group_state.applied_size is not None
         if not group.is_master_managed or not is_capped:
             continue
-        alive = [replica for replica in context.replicas.in_group(group) if replica.state not in GONE_STATES]
+        alive = [replica for replica in context.replicas.in_group(group) if replica.state not in VACATED_RANK_STATES]
         kept_ranks = set(sorted({member_rank(replica) for replica in alive})[: group_state.applied_size])
         surplus |= {
             replica.pod.uid

@@ -13,7 +13,7 @@ from pliant.model.state import GroupMember
 
 PS_TYPE, WORKER_TYPE, CHIEF_TYPE, EVALUATOR_TYPE = "ps", "worker", "chief", "evaluator"
 ALLREDUCE_STRATEGY, PS_STRATEGY = "AllreduceStrategy", "ParameterServerStrategy"
-MAX_CLUSTER_BYTES = 120 * 1024
+MAX_ADDRESS_LIST_BYTES = 120 * 1024
 """The limit of the address list: execve on Linux rejects a variable of 128 KiB."""
 
 
@@ -94,7 +94,7 @@ def _encode_cluster(job_identity: _JobIdentity) -> str:
     job = job_identity.job
     addresses = {group.name: list(_list_addresses(job, group)) for group in job.groups if not group.is_master}
     encoded = to_compact_json({name: each for name, each in addresses.items() if each})
-    if len(encoded) <= MAX_CLUSTER_BYTES:
+    if len(encoded) <= MAX_ADDRESS_LIST_BYTES:
         return encoded
     # Too long: leave out the workers, which do not connect to each other.
     return to_compact_json({name: each for name, each in addresses.items() if each and name != WORKER_TYPE})

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from pliant.model.framework import Framework, Rank
 from pliant.model.job import Job, Port, ReplicaGroup
-from pliant.model.labels import replica_address
+from pliant.model.labels import replica_dns_name
 
 
 class Generic(Framework):
@@ -30,7 +30,7 @@ class Generic(Framework):
             "TRAININGJOB_REPLICA_TYPE": replica,
             "TRAININGJOB_REPLICA_INDEX": str(rank.index),
             "TRAININGJOB_REPLICA_RESTARTCOUNT": str(rank.attempt),
-            "TRAININGJOB_SERVICE": replica_address(job, rank.group.name, rank.index),
+            "TRAININGJOB_SERVICE": replica_dns_name(job, rank.group.name, rank.index),
             "TRAININGJOB_PORTS": _join_port_numbers(port for port in rank.group.ports if port.container == container),
         }
 
@@ -42,7 +42,7 @@ def variable_prefix(group: str) -> str:
 
 
 def _group_environment(job: Job, group: ReplicaGroup) -> dict[str, str]:
-    instances = [replica_address(job, group.name, index) for index in range(group.size)]
+    instances = [replica_dns_name(job, group.name, index) for index in range(group.size)]
     hosts = [f"{instance}:{port.number}" for instance in instances for port in group.ports]
     prefix = variable_prefix(group.name)
     return {

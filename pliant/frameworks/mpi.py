@@ -6,15 +6,20 @@ import json
 from collections.abc import Mapping
 from hashlib import blake2b
 
-from pliant.frameworks.mpi_scripts import AGENT_SCRIPT, DISCOVER_HOSTS_SCRIPT, RSH_SCRIPT, WORKER_SCRIPT
-from pliant.frameworks.role_assignment import RoleAssignment, count_gpus
+from pliant.frameworks.mpi_scripts import (
+    DISCOVER_HOSTS_SCRIPT,
+    RSH_SCRIPT,
+    WORKER_AGENT_SCRIPT,
+    WORKER_ENTRYPOINT_SCRIPT,
+)
+from pliant.frameworks.role_assignment import RoleAssignment, gpus_per_replica
 from pliant.model.framework import Framework, Rank, Role
 from pliant.model.job import EndPolicy, Job, Port, ReplicaGroup
 
 LAUNCHER_ROLE, WORKER_ROLE = "launcher", "worker"
 MPI_DIR = "/etc/mpi"
 HOSTFILE_PATH, RSH_PATH = f"{MPI_DIR}/hostfile", f"{MPI_DIR}/rsh"
-MAX_DISCOVERED_GROWTH = 16
+MAX_DISCOVERED_EXTRA_WORKERS = 16
 """How many workers above the size discover_hosts.sh looks for if the group has no maximum size."""
 
 
@@ -49,7 +54,7 @@ class Mpi(Framework):
         role = RoleAssignment(job, self).role_name(rank.group)
         variables = {"K_MPI_JOB_ROLE": role}
         # A launcher without a GPU request must not see the GPUs of its node.
-        if role == LAUNCHER_ROLE and not count_gpus(rank.group):
+        if role == LAUNCHER_ROLE and not gpus_per_replica(rank.group):
             variables |= {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""}
         return variables
 
@@ -62,7 +67,7 @@ class Mpi(Framework):
         roles = (LAUNCHER_ROLE, WORKER_ROLE) if job.framework_options.get("run_launcher_as_worker") else (WORKER_ROLE,)
         line = "{host} slots={slots}\n" if _mpi_implementation(job) == "openmpi" else "{host}:{slots}\n"
         slots = _slots_per_worker(job, workers)
-        max_size = workers.size + MAX_DISCOVERED_GROWTH if workers.max_size is None else workers.max_size
+        max_size = workers.size + MAX_DISCOVERED_EXTRA_WORKERS if workers.max_size is None else workers.max_size
         hosts = [assignment.host(workers, index) for index in range(max_size)]
         # Readable for users who may read the job; others cannot guess the UID.
         key = blake2b(f"mpi/{job.owner.uid}".encode(), digest_size=16).hexdigest()
@@ -71,14 +76,14 @@ class Mpi(Framework):
             "discover_hosts.sh": DISCOVER_HOSTS_SCRIPT.format(hosts=" ".join(hosts), slots=slots),
             "rsh": RSH_SCRIPT,
             "ssh": RSH_SCRIPT,
-            "worker": WORKER_SCRIPT,
-            "agent.py": AGENT_SCRIPT,
+            "worker": WORKER_ENTRYPOINT_SCRIPT,
+            "agent.py": WORKER_AGENT_SCRIPT,
             "agent.json": json.dumps({"port": assignment.group_port(workers), "key": key}),
         }
 
 
 def _slots_per_worker(job: Job, workers: ReplicaGroup) -> int:
-    return int(job.framework_options.get("slots_per_worker") or count_gpus(workers) or 1)
+    return int(job.framework_options.get("slots_per_worker") or gpus_per_replica(workers) or 1)
 
 
 def _mpi_implementation(job: Job) -> str:

@@ -63,14 +63,14 @@ def main():
 sys.exit(main())
 '''
 
-WORKER_SCRIPT = """#!/bin/sh
+WORKER_ENTRYPOINT_SCRIPT = """#!/bin/sh
 # The command of workers: serve the launcher. Without Python, sleep until the launcher uses kubectl exec.
 command -v python3 >/dev/null && exec python3 "$(dirname "$0")/agent.py"
 trap 'exit 0' TERM
 while :; do sleep 3600 & wait $!; done
 """
 
-AGENT_SCRIPT = '''#!/usr/bin/env python3
+WORKER_AGENT_SCRIPT = '''#!/usr/bin/env python3
 """Run the commands of the launcher until the pod ends; kill them when the launcher disconnects."""
 import hashlib, hmac, json, os, secrets, selectors, signal, socketserver, struct, subprocess
 

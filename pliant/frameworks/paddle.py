@@ -9,10 +9,10 @@ from pliant.model.framework import Framework, Rank, Role
 from pliant.model.job import EndPolicy, Job, Port, ReplicaGroup, ResizeMode
 
 MASTER_ROLE, PSERVER_ROLE, HETER_ROLE, TRAINER_ROLE = "master", "pserver", "heter", "worker"
-TRAINING_ROLES = {PSERVER_ROLE: "PSERVER", HETER_ROLE: "HETER", TRAINER_ROLE: "TRAINER"}
-BASE_PORT = 36000
+TRAINING_ROLE_VARIABLE_VALUES = {PSERVER_ROLE: "PSERVER", HETER_ROLE: "HETER", TRAINER_ROLE: "TRAINER"}
+DEFAULT_FIRST_PORT = 36000
 """The default port of replicas; `Paddle.port` is only for the rendezvous."""
-PORT_COUNT = "20"
+PORTS_PER_REPLICA = "20"
 """The number of ports from the base port on that a replica may use."""
 
 
@@ -48,7 +48,7 @@ class Paddle(Framework):
             "PADDLE_JOB_ID": job.key.name,
             "PADDLE_MASTER": f"etcd://{etcd}" if etcd else f"{_qualified_host(assignment, first, 0)}:{port}",
             "PADDLE_NNODES": str(assignment.count_replicas(*roles)),
-            "TRAINER_PORTS_NUM": PORT_COUNT,
+            "TRAINER_PORTS_NUM": PORTS_PER_REPLICA,
             "PYTHONUNBUFFERED": "1",
         }
         if is_fluid:
@@ -76,8 +76,8 @@ class Paddle(Framework):
             "POD_IP": host,
             "PADDLE_PORT": str(port),
             "PADDLE_CURRENT_IP": host,
-            "TRAINING_ROLE": TRAINING_ROLES[role],
-            "PADDLE_TRAINING_ROLE": TRAINING_ROLES[role],
+            "TRAINING_ROLE": TRAINING_ROLE_VARIABLE_VALUES[role],
+            "PADDLE_TRAINING_ROLE": TRAINING_ROLE_VARIABLE_VALUES[role],
         }
         trainer_id = str(_trainer_id(assignment, rank, role))
         if is_fluid:
@@ -147,7 +147,7 @@ def _server_environment(assignment: RoleAssignment) -> dict[str, str]:
         variables["PADDLE_GLOO_RENDEZVOUS"] = "3"
         # Another port of the first server: its base port is used for parameters.
         host, _, port = endpoints[0].rpartition(":")
-        variables["PADDLE_GLOO_HTTP_ENDPOINT"] = f"{host}:{int(port) + int(PORT_COUNT) - 2}"
+        variables["PADDLE_GLOO_HTTP_ENDPOINT"] = f"{host}:{int(port) + int(PORTS_PER_REPLICA) - 2}"
     return variables
 
 
@@ -171,7 +171,7 @@ def _elastic_environment(assignment: RoleAssignment, trainers: ReplicaGroup) -> 
 
 def _base_port(group: ReplicaGroup) -> int:
     own = [port.number for port in group.ports if port.name != Paddle.port.name]
-    return own[0] if own else BASE_PORT
+    return own[0] if own else DEFAULT_FIRST_PORT
 
 
 def _qualified_host(assignment: RoleAssignment, group: ReplicaGroup, index: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pliant.frameworks.role_assignment import RoleAssignment, count_gpus, generation_id
+from pliant.frameworks.role_assignment import RoleAssignment, gpus_per_replica, group_restart_id
 from pliant.model.framework import Framework, Rank, Role
 from pliant.model.job import EndPolicy, Job, Port, ReplicaGroup
 
@@ -62,7 +62,7 @@ class DeepSpeed(PyTorch):
         option = str(job.framework_options.get("nproc_per_node"))
         hostfile = ""
         for group in assignment.groups():
-            slots = int(option) if option.isdigit() else max(count_gpus(group), 1)
+            slots = int(option) if option.isdigit() else max(gpus_per_replica(group), 1)
             hostfile += "".join(f"{host} slots={slots}\n" for host in assignment.group_hosts(group))
         return {"hostfile": hostfile} if hostfile else {}
 
@@ -93,7 +93,7 @@ def _elastic_environment(assignment: RoleAssignment, workers: ReplicaGroup) -> d
         "PET_RDZV_BACKEND": str(options.get("rdzv_backend") or "c10d"),
         "PET_RDZV_ENDPOINT": f"{host}:{port}",
         # A restarted job needs another ID: the rendezvous of the previous one is closed.
-        "PET_RDZV_ID": str(options.get("rdzv_id") or generation_id(assignment.job, workers)),
+        "PET_RDZV_ID": str(options.get("rdzv_id") or group_restart_id(assignment.job, workers)),
     }
     if options.get("rdzv_conf"):
         variables["PET_RDZV_CONF"] = ",".join(f"{key}={value}" for key, value in options["rdzv_conf"].items())

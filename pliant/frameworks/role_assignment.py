@@ -80,14 +80,14 @@ class RoleAssignment:
         return _format_hosts(pod, naming.service, self.job.key, group.name, group.size)
 
 
-def generation_id(job: Job, group: ReplicaGroup) -> str:
+def group_restart_id(job: Job, group: ReplicaGroup) -> str:
     """Return an ID that changes when the whole group restarts and is unique to the job."""
     group_state = job.state.group(group.name) if job.state else None
     attempt = max(group_state.job_min_attempt, group_state.group_min_attempt) if group_state else 0
     return blake2b(f"{job.owner.uid}/{attempt}".encode(), digest_size=8).hexdigest()
 
 
-def count_gpus(group: ReplicaGroup) -> int:
+def gpus_per_replica(group: ReplicaGroup) -> int:
     containers = nested_mapping(group.template, "spec").get("containers") or ()
     limits = [nested_mapping(container, "resources", "limits") for container in containers]
     counts = [str(count) for each in limits for name, count in each.items() if name.endswith("/gpu")]

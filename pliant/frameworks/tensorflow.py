@@ -11,7 +11,7 @@ from pliant.model.framework import Framework, Rank, Role
 from pliant.model.job import EndPolicy, Job, Port
 
 CHIEF_ROLE, MASTER_ROLE, PS_ROLE, EVALUATOR_ROLE, WORKER_ROLE = "chief", "master", "ps", "evaluator", "worker"
-MAX_CLUSTER_BYTES = 120 * 1024
+MAX_ADDRESS_LIST_BYTES = 120 * 1024
 """The limit of the address list: execve on Linux rejects a variable of 128 KiB."""
 
 ClusterSpec = dict[str, list[str] | dict[str, str]]
@@ -40,9 +40,9 @@ class TensorFlow(Framework):
         """Return nothing, since TF_CONFIG differs per replica; raise InvalidSpec if it would be too long."""
         assignment = RoleAssignment(job, self)
         size = 0 if job.framework_options.get("dynamic_workers") else len(_encode_full_cluster(assignment))
-        if size > MAX_CLUSTER_BYTES:
+        if size > MAX_ADDRESS_LIST_BYTES:
             used = f"the addresses of {assignment.count_replicas()} replicas take {size:,} bytes of TF_CONFIG"
-            problem = f"{used}, the limit is {MAX_CLUSTER_BYTES:,}"
+            problem = f"{used}, the limit is {MAX_ADDRESS_LIST_BYTES:,}"
             raise InvalidSpec("spec", f"{problem}: use fewer replicas or a shorter name")
         return {}
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec import Meta, inspect
 
-from pliant.schemas import load_definition
+from pliant.schemas import load_kubernetes_schema
 
-POD_TEMPLATE = Meta(extra={"definition": "PodTemplateSpec"}, extra_json_schema={"required": ["spec"]})
+POD_TEMPLATE_MARKER = Meta(extra={"definition": "PodTemplateSpec"}, extra_json_schema={"required": ["spec"]})
 """Marks a field that holds a Kubernetes PodTemplateSpec."""
 
 PRESERVE_UNKNOWN_FIELDS = {"x-kubernetes-preserve-unknown-fields": True}
@@ -192,7 +192,7 @@ def _struct_schema(fields: tuple[inspect.Field, ...]) -> dict[str, Any]:
 
 def _pod_template_schema(definition_name: str) -> dict[str, Any]:
     """Return the schema of a pod template, with the metadata fields that pods inherit and without defaults."""
-    schema = load_definition(definition_name)
+    schema = load_kubernetes_schema(definition_name)
     metadata = schema["properties"]["metadata"]["properties"]
     inherited = ("annotations", "creationTimestamp", "finalizers", "generateName", "labels", "name", "namespace")
     schema["properties"]["metadata"]["properties"] = {key: metadata[key] for key in inherited}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-KIND_FAMILIES = {
+API_GROUP_BY_FAMILY = {
     "aitrainingjob": "elasticdeeplearning.ai",
     "elasticjob": "elastic.iml.github.io",
     "paddle": "paddlepaddle.org",
@@ -14,4 +14,4 @@ KIND_FAMILIES = {
 
 def family_of(api_group: str) -> str:
     """Return the family of an API group, or the group itself if it has no family."""
-    return next((family for family, group in KIND_FAMILIES.items() if group == api_group), api_group)
+    return next((family for family, group in API_GROUP_BY_FAMILY.items() if group == api_group), api_group)

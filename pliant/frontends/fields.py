@@ -14,11 +14,11 @@ from pliant.frontends.status.results import PhaseDurations, ProgressStatus, Repl
 from pliant.model.job import RestartPolicy
 from pliant.model.state import Timestamp
 
-MAX_REPLICAS = 10_000
+MAX_REPLICAS_PER_JOB = 10_000
 """Replicas in one job: a typing error must not occupy the operator at the expense of all other jobs."""
 
 Count = Annotated[int, Meta(ge=0, extra_json_schema={"format": "int32"})]
-GroupSize = Annotated[int, Meta(ge=0, le=MAX_REPLICAS, extra_json_schema={"format": "int32"})]
+GroupSize = Annotated[int, Meta(ge=0, le=MAX_REPLICAS_PER_JOB, extra_json_schema={"format": "int32"})]
 Seconds = Annotated[int, Meta(ge=0, extra_json_schema={"format": "int64"})]
 
 Suspend = Annotated[bool, field_doc("Whether to suspend the job: the operator deletes its pods and keeps its state.")]

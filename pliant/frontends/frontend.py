@@ -79,7 +79,7 @@ class Frontend(CustomResourceType, Protocol):
         return None
 
     @property
-    def external_pods_label(self) -> str:
+    def master_pods_job_label(self) -> str:
         """The label that holds the job name on pods that a job's own master creates; empty if masters create none."""
         return ""
 
@@ -89,10 +89,10 @@ class Frontend(CustomResourceType, Protocol):
     def render_status(self, status: JobStatusUpdate, previous: Mapping[str, Any], job: Job) -> dict[str, Any]:
         """Return the complete new raw status, with the condition history of the previous status."""
 
-    def render_rejection(self, problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    def add_validation_error(self, problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         """Return the previous raw status, engine state included, with the validation error."""
 
-    def is_rejected(self, status: Mapping[str, Any]) -> bool:
+    def has_validation_error(self, status: Mapping[str, Any]) -> bool:
         """Return whether a raw status reports a validation error; it is rewritten once the object is valid."""
 
 
@@ -109,8 +109,8 @@ class StatusRenderer:
     """The functions that render and inspect the raw status of one kind."""
 
     render: Callable[[JobStatusUpdate, RawStatus, Job], dict[str, Any]]
-    render_rejection: Callable[[InvalidSpec, RawStatus, datetime], dict[str, Any]]
-    is_rejected: Callable[[RawStatus], bool]
+    add_validation_error: Callable[[InvalidSpec, RawStatus, datetime], dict[str, Any]]
+    has_validation_error: Callable[[RawStatus], bool]
 
 
 class RenderingFrontend(Frontend):
@@ -145,8 +145,8 @@ class RenderingFrontend(Frontend):
     def render_status(self, status: JobStatusUpdate, previous: Mapping[str, Any], job: Job) -> dict[str, Any]:
         return self.renderer.render(status, previous, job)
 
-    def render_rejection(self, problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-        return self.renderer.render_rejection(problem, previous, now)
+    def add_validation_error(self, problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+        return self.renderer.add_validation_error(problem, previous, now)
 
-    def is_rejected(self, status: Mapping[str, Any]) -> bool:
-        return self.renderer.is_rejected(status)
+    def has_validation_error(self, status: Mapping[str, Any]) -> bool:
+        return self.renderer.has_validation_error(status)

@@ -12,14 +12,14 @@ from msgspec import Meta, Struct
 
 from pliant.errors import InvalidSpec
 from pliant.frontends.crd import CustomKind, PrinterColumn, build_crd, field_doc
-from pliant.frontends.fields import MAX_REPLICAS, GroupSize
+from pliant.frontends.fields import MAX_REPLICAS_PER_JOB, GroupSize
 from pliant.frontends.frontend import PlanFrontend
-from pliant.frontends.spec.decoding import decode, quote_json
+from pliant.frontends.spec.decoding import abbreviate_json, decode
 from pliant.frontends.spec.metadata import DEFAULT_CREATION_TIME
 from pliant.frontends.spec.quantities import normalize_quantity
 from pliant.frontends.status.engine_state import parse_time, raw_status, to_json_data
 from pliant.model.job import JobKey
-from pliant.model.scale_plans import GroupRequest, PlanPhase, PlanStatus, PodRequest, ScalePlan
+from pliant.model.scale_plans import PlanGroupRequest, PlanPhase, PlanPodRequest, PlanStatus, ScalePlan
 from pliant.model.state import Timestamp
 
 PodNumber = Annotated[int, Meta(ge=0, le=10**9 - 1, extra_json_schema={"format": "int32"})]
@@ -70,7 +70,7 @@ class ScalePlanStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_de
     finish_time: Annotated[Timestamp | None, field_doc("Time when the plan succeeded or failed.")] = None
 
 
-KIND = CustomKind(
+KIND_DEFINITION = CustomKind(
     group="elastic.iml.github.io",
     version="v1alpha1",
     kind="ScalePlan",
@@ -88,7 +88,7 @@ KIND = CustomKind(
 
 SCALE_TYPE_LABEL = "scale-type"
 OWNER_LABELS = ("elasticjob.dlrover/name", "elasticjob-name")
-MASTER_TYPE = "dlrover-master"
+MASTER_REPLICA_TYPE = "dlrover-master"
 _ZERO_QUANTITY_PATTERN = re.compile(r"\+?[0.]*0[0.]*[A-Za-z]*")
 _JOB_NAME_PATTERN = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 _HOST_PATTERN = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -105,17 +105,17 @@ _POD_NAME_PATTERN = re.compile(
 
 
 class ScalePlanFrontend(PlanFrontend):
-    group = KIND.group
-    version = KIND.version
-    kind = KIND.kind
-    plural = KIND.plural
+    group = KIND_DEFINITION.group
+    version = KIND_DEFINITION.version
+    kind = KIND_DEFINITION.kind
+    plural = KIND_DEFINITION.plural
     owner_field = "spec.ownerJob"
     no_relaunch_labels = MappingProxyType({"elasticjob.dlrover/relaunch-count": "5"})
     """The maximum relaunch count of DLRover masters."""
     claim_label = SCALE_TYPE_LABEL
 
     def crd(self) -> dict[str, Any]:
-        return build_crd(KIND)
+        return build_crd(KIND_DEFINITION)
 
     def parse(self, raw: Mapping[str, Any]) -> ScalePlan:
         return parse_plan(raw)
@@ -175,11 +175,11 @@ def owner_job_name(raw: Mapping[str, Any]) -> str:
 
 def _plan_requests(spec: ScalePlanSpec) -> dict[str, Any]:
     groups = {
-        name: GroupRequest(
+        name: PlanGroupRequest(
             size=each.replicas, resources=_parse_resources(each.resource, f"spec.replicaResourceSpecs.{name}")
         )
         for name, each in spec.replica_resource_specs.items()
-        if name != MASTER_TYPE  # masters list themselves, but a master is never scaled
+        if name != MASTER_REPLICA_TYPE  # masters list themselves, but a master is never scaled
     }
     if sum(len(host.encode()) for host in spec.ps_hosts) > MAX_PS_HOSTS_BYTES:
         raise InvalidSpec("spec.psHosts", f"must have {MAX_PS_HOSTS_BYTES:,} bytes or less in total")
@@ -193,24 +193,24 @@ def _plan_requests(spec: ScalePlanSpec) -> dict[str, Any]:
     }
 
 
-def _pod_requests(pods: list[ScalePlanPod], path: str) -> tuple[PodRequest, ...]:
-    if len(pods) > MAX_REPLICAS:
-        raise InvalidSpec(path, f"must have {MAX_REPLICAS:,} pods or fewer, got {len(pods):,}")
+def _pod_requests(pods: list[ScalePlanPod], path: str) -> tuple[PlanPodRequest, ...]:
+    if len(pods) > MAX_REPLICAS_PER_JOB:
+        raise InvalidSpec(path, f"must have {MAX_REPLICAS_PER_JOB:,} pods or fewer, got {len(pods):,}")
     requests = (_pod_request(pod, f"{path}[{index}]") for index, pod in enumerate(pods))
-    return tuple(request for request in requests if request.group != MASTER_TYPE)
+    return tuple(request for request in requests if request.group != MASTER_REPLICA_TYPE)
 
 
-def _pod_request(pod: ScalePlanPod, path: str) -> PodRequest:
+def _pod_request(pod: ScalePlanPod, path: str) -> PlanPodRequest:
     named = _POD_NAME_PATTERN.fullmatch(pod.name)
     group = pod.type or (named["type"] if named else "")
-    if not group and pod.name.endswith(f"-{MASTER_TYPE}"):
-        return PodRequest(group=MASTER_TYPE)
+    if not group and pod.name.endswith(f"-{MASTER_REPLICA_TYPE}"):
+        return PlanPodRequest(group=MASTER_REPLICA_TYPE)
     if not group:
         raise InvalidSpec(f"{path}.type", "is required: worker, ps, chief or evaluator")
     # Users also write <job>-<type>-<id>, which is not a pod name but contains the ID.
     id_in_name = int(named["id"]) if named and not named["infix"] else None
     service, port = _parse_service_address(pod.service or "", path)
-    return PodRequest(
+    return PlanPodRequest(
         group=group,
         name=pod.name,
         id=id_in_name if pod.id is None else pod.id,
@@ -226,7 +226,7 @@ def _parse_service_address(address: str, path: str) -> tuple[str, int | None]:
     host, _, port = address.partition(":")
     name, number = host.partition(".")[0], int(port) if _PORT_PATTERN.fullmatch(port) else 0
     if (name and not _HOST_PATTERN.fullmatch(name)) or (port and not 0 < number < 2**16):
-        raise InvalidSpec(f"{path}.service", f"must be host:port, got {quote_json(address)}")
+        raise InvalidSpec(f"{path}.service", f"must be host:port, got {abbreviate_json(address)}")
     return name, number or None
 
 
@@ -236,11 +236,11 @@ def _parse_resources(resources: Mapping[str, Any], path: str) -> dict[str, str]:
     for name, value in resources.items():
         if not _RESOURCE_NAME_PATTERN.fullmatch(name):
             raise InvalidSpec(
-                f"{path}.resource", f"{quote_json(name)} is not a resource name such as cpu or nvidia.com/gpu"
+                f"{path}.resource", f"{abbreviate_json(name)} is not a resource name such as cpu or nvidia.com/gpu"
             )
         quantity = normalize_quantity(value)
         if quantity is None:
-            problem = f"must be a quantity such as 500m or 4Gi, got {quote_json(value)}"
+            problem = f"must be a quantity such as 500m or 4Gi, got {abbreviate_json(value)}"
             raise InvalidSpec(f"{path}.resource.{name}", problem)
         if quantity and not _ZERO_QUANTITY_PATTERN.fullmatch(quantity):
             quantities[name] = quantity

@@ -15,7 +15,7 @@ from pliant.model.job import AutoscalingSpec, Job, ReplicaGroup, ResizeMode
 from pliant.model.state import EngineState, GroupState, Timestamp
 
 AUTOSCALE_ANNOTATION = "pliant/autoscale"
-RESIZE_ANNOTATION = "pliant/resize"
+RESIZE_MODE_ANNOTATION = "pliant/resize"
 AUTOSCALE_POLICIES = ("edl", "fair", "goodput")
 _AUTOSCALE_VALUES = ("on", "off", "recommend", *AUTOSCALE_POLICIES)
 
@@ -62,10 +62,10 @@ def with_scaling_annotations(
 ) -> tuple[ReplicaGroup, ...]:
     """Return the groups with the scaling settings of the job's annotations applied to the elastic groups."""
     is_autoscaled = parse_autoscaling(annotations).is_enabled
-    resize_mode = annotations.get(RESIZE_ANNOTATION, "").strip().lower()
+    resize_mode = annotations.get(RESIZE_MODE_ANNOTATION, "").strip().lower()
     if resize_mode and resize_mode not in list(ResizeMode):
         message = invalid_choice_message(resize_mode, list(ResizeMode))
-        raise InvalidSpec(f"metadata.annotations.{RESIZE_ANNOTATION}", message)
+        raise InvalidSpec(f"metadata.annotations.{RESIZE_MODE_ANNOTATION}", message)
     return tuple(_with_scaling_settings(each, is_autoscaled, resize_mode) for each in groups)
 
 
@@ -75,7 +75,7 @@ def _with_scaling_settings(group: ReplicaGroup, is_autoscaled: bool | None, resi
     if is_autoscaled is not None:
         group = replace(group, is_autoscaled=is_autoscaled)
     if resize_mode:
-        reason = f"set by annotation {RESIZE_ANNOTATION}" if resize_mode == ResizeMode.FIXED else ""
+        reason = f"set by annotation {RESIZE_MODE_ANNOTATION}" if resize_mode == ResizeMode.FIXED else ""
         group = replace(group, resize_mode=ResizeMode(resize_mode), fixed_size_reason=reason)
     return group
 

@@ -12,7 +12,7 @@ from pliant.kube.codec import (
     LineBuffer,
     ObjectList,
     WatchEvent,
-    decode,
+    decode_object,
     decode_page,
     decode_watch_event,
     encode,
@@ -20,7 +20,15 @@ from pliant.kube.codec import (
     read_next_chunk,
 )
 from pliant.kube.resources import PODS, Resource
-from pliant.kube.transport.base import APPLY_PATCH, JSON, MERGE_PATCH, Reply, Request, StreamReply, Transport
+from pliant.kube.transport.base import (
+    APPLY_PATCH,
+    JSON_CONTENT_TYPE,
+    MERGE_PATCH,
+    Reply,
+    Request,
+    StreamReply,
+    Transport,
+)
 from pliant.kube.transport.retry import send_with_retries
 from pliant.kube.transport.write_limiter import AdaptiveWriteLimiter
 
@@ -34,7 +42,7 @@ else:
     T = TypeVar("T")
 
 FIELD_MANAGER = "pliant"
-PAGE_SIZE = 500
+LIST_PAGE_SIZE = 500
 WATCH_TIMEOUT_SECONDS = 290
 WATCH_IDLE_TIMEOUT_SECONDS = WATCH_TIMEOUT_SECONDS + 30
 """A watch without data for this long is dead: the server should have closed it."""
@@ -66,7 +74,7 @@ class KubeClient:
         decode_as: type[T] = _DICT_TYPE,
     ) -> T:
         reply = await self._send(Request(method="GET", path=resource.path(namespace, name, subresource)))
-        return decode(reply.body, decode_as)
+        return decode_object(reply.body, decode_as)
 
     async def list(
         self,
@@ -80,7 +88,7 @@ class KubeClient:
         """Read a whole collection at one resource version, page by page."""
         path, query = resource.path(namespace), _selector_query(labels, fields)
         try:
-            return await self._list_all_pages(resource, path, {**query, "limit": str(PAGE_SIZE)}, decode_as)
+            return await self._list_all_pages(resource, path, {**query, "limit": str(LIST_PAGE_SIZE)}, decode_as)
         except Gone:
             # The continue token expired between two pages; a single page cannot expire.
             return await self._list_all_pages(resource, path, query, decode_as)
@@ -112,7 +120,7 @@ class KubeClient:
         """Create an object, or post to a subresource of the named one; `strict` rejects unknown fields."""
         path = resource.path(namespace, name, subresource)
         reply = await self._send(Request(method="POST", path=path, query=_write_query(strict), body=encode(body)))
-        return decode(reply.body, decode_as)
+        return decode_object(reply.body, decode_as)
 
     async def replace(
         self,
@@ -127,7 +135,7 @@ class KubeClient:
         """Replace an object; raise `Conflict` unless the body has its current resourceVersion."""
         path = resource.path(namespace, name, subresource)
         reply = await self._send(Request(method="PUT", path=path, query=_write_query(), body=encode(body)))
-        return decode(reply.body, decode_as)
+        return decode_object(reply.body, decode_as)
 
     async def patch(  # noqa: PLR0913
         self,
@@ -145,7 +153,7 @@ class KubeClient:
         request = Request(
             method="PATCH", path=path, query=_write_query(strict), body=encode(patch), content_type=content_type
         )
-        return decode((await self._send(request)).body, decode_as)
+        return decode_object((await self._send(request)).body, decode_as)
 
     async def apply(  # noqa: PLR0913
         self,
@@ -167,7 +175,7 @@ class KubeClient:
         query = {"fieldManager": field_manager, "force": "true" if force else "false"}
         full_body = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
         request = Request(method="PATCH", path=path, query=query, body=encode(full_body), content_type=APPLY_PATCH)
-        return decode((await self._send(request)).body, decode_as)
+        return decode_object((await self._send(request)).body, decode_as)
 
     async def delete(  # noqa: PLR0913
         self,
@@ -190,7 +198,7 @@ class KubeClient:
         if propagation is not None:
             options["propagationPolicy"] = propagation
         request = Request(method="DELETE", path=resource.path(namespace, name), body=encode(options))
-        return decode((await self._send(request)).body, dict)
+        return decode_object((await self._send(request)).body, dict)
 
     async def watch(
         self,
@@ -258,7 +266,7 @@ class KubeClient:
             async for chunk in reply.chunks:
                 yield chunk
 
-    async def get_raw(self, path: str, *, accept: str = JSON) -> bytes:
+    async def get_raw(self, path: str, *, accept: str = JSON_CONTENT_TYPE) -> bytes:
         path, _, query_string = path.partition("?")
         query = dict(parse_qsl(query_string, keep_blank_values=True))
         return (await self._send(Request(method="GET", path=path, query=query, accept=accept))).body

@@ -22,13 +22,13 @@ from pliant.kube.auth.credentials import (
     basic_header,
     bearer_header,
 )
-from pliant.kube.auth.exec_plugin import API_VERSIONS, ExecCredentials, ExecPlugin
+from pliant.kube.auth.exec_plugin import EXEC_CREDENTIAL_API_VERSIONS, ExecCredentials, ExecPlugin
 from pliant.kube.auth.kubeconfig import KubeconfigEntry, SelectedContext, kubeconfig_env_paths, select_context
 from pliant.kube.auth.tls import TlsConfig
 from pliant.kube.transport.http import ApiServerEndpoint, HttpTransport
 
 SERVICE_ACCOUNT_DIR = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-DEFAULT_KUBECONFIG = Path(".kube") / "config"
+KUBECONFIG_PATH_IN_HOME = Path(".kube") / "config"
 EXEC_INTERACTIVE_MODES = ("Never", "IfAvailable", "Always")
 
 NowFunction = Callable[[], datetime]
@@ -53,7 +53,7 @@ def find_api_server(
     service_host = environment.get("KUBERNETES_SERVICE_HOST")
     if service_host and not listed and context is None and (SERVICE_ACCOUNT_DIR / "token").is_file():
         return _in_cluster_endpoint(service_host, environment.get("KUBERNETES_SERVICE_PORT", "443"))
-    home_kubeconfig = Path(environment.get("HOME", "/")) / DEFAULT_KUBECONFIG
+    home_kubeconfig = Path(environment.get("HOME", "/")) / KUBECONFIG_PATH_IN_HOME
     if not listed and home_kubeconfig.is_file():
         return _endpoint_from_kubeconfig(select_context([home_kubeconfig], context), environment, now)
     if listed:
@@ -90,12 +90,12 @@ def _endpoint_from_kubeconfig(
     if proxy and urlsplit(proxy).scheme not in ("http", "https"):
         raise cluster.error(f"proxy-url must be an http(s) URL, got {proxy!r}")
     tls = TlsConfig(
-        ca_data=cluster.get_data("certificate-authority"),
+        ca_data=cluster.get_data_or_file("certificate-authority"),
         verify=not cluster.get_flag("insecure-skip-tls-verify"),
         source=f"{cluster.file}: {cluster.description} and {user.description}",
     )
     if url.startswith("https"):
-        tls.ssl_context()  # reports an invalid certificate authority now, not at the first request
+        tls.build_ssl_context()  # reports an invalid certificate authority now, not at the first request
     return ApiServerEndpoint(
         url=url,
         tls=tls if url.startswith("https") else None,
@@ -142,13 +142,13 @@ def _credential_provider(
 
 def _client_certificate(user: KubeconfigEntry) -> ClientCertificate | tuple[ReloadingFile, ReloadingFile] | None:
     """Return the inline certificate of a user, or the files that hold it; check that it can be loaded."""
-    chain, key = user.get_data("client-certificate"), user.get_data("client-key")
+    chain, key = user.get_data_or_file("client-certificate"), user.get_data_or_file("client-key")
     if bool(chain) != bool(key):
         raise user.error("client-certificate and client-key must be set together")
     if not chain:
         return None
     pair = ClientCertificate(chain, key)
-    TlsConfig(source=f"{user.file}: {user.description}").ssl_context(pair)
+    TlsConfig(source=f"{user.file}: {user.description}").build_ssl_context(pair)
     files = (user.get_path("client-certificate"), user.get_path("client-key"))
     if user.get_inline_data("client-certificate") or user.get_inline_data("client-key") or None in files:
         return pair
@@ -159,9 +159,9 @@ def _build_exec_plugin(entry: KubeconfigEntry, cluster: KubeconfigEntry, environ
     command, version = entry.get_text("command"), entry.get_text("apiVersion")
     if not command:
         raise entry.error("command is required")
-    if version not in API_VERSIONS:
-        raise entry.error(f"apiVersion must be {' or '.join(API_VERSIONS)}, got {version!r}")
-    mode = entry.get_text("interactiveMode") or ("IfAvailable" if version != API_VERSIONS[0] else "")
+    if version not in EXEC_CREDENTIAL_API_VERSIONS:
+        raise entry.error(f"apiVersion must be {' or '.join(EXEC_CREDENTIAL_API_VERSIONS)}, got {version!r}")
+    mode = entry.get_text("interactiveMode") or ("IfAvailable" if version != EXEC_CREDENTIAL_API_VERSIONS[0] else "")
     if mode not in EXEC_INTERACTIVE_MODES:
         raise entry.error(f"interactiveMode must be one of {', '.join(EXEC_INTERACTIVE_MODES)}, got {mode!r}")
     if os.sep in command:
@@ -191,7 +191,7 @@ def _cluster_info(cluster: KubeconfigEntry) -> dict[str, Any]:
             info[field] = cluster.get_text(field)
     if cluster.get_flag("insecure-skip-tls-verify"):
         info["insecure-skip-tls-verify"] = True
-    if authority := cluster.get_data("certificate-authority"):
+    if authority := cluster.get_data_or_file("certificate-authority"):
         info["certificate-authority-data"] = base64.b64encode(authority).decode()
     for extension in cluster.values.get("extensions") or []:
         if isinstance(extension, dict) and extension.get("name") == "client.authentication.k8s.io/exec":

@@ -74,7 +74,7 @@ class _StatusResponse(msgspec.Struct):
 encode: Callable[[Any], bytes] = msgspec.json.Encoder().encode
 
 
-def decode(body: bytes | msgspec.Raw, decode_as: type[T]) -> T:
+def decode_object(body: bytes | msgspec.Raw, decode_as: type[T]) -> T:
     """Decode an object, without `managedFields`."""
     value = _decode_json(body, decode_as)
     if isinstance(value, dict):
@@ -92,7 +92,7 @@ def decode_page(body: bytes, decode_as: type[T], resource: Resource) -> tuple[li
     items: list[Any] = []
     # Decoded one by one: a whole page of dicts with their managedFields doubles the work of the garbage collector.
     for raw_item in raw_page.items or ():
-        item = decode(raw_item, dict)
+        item = decode_object(raw_item, dict)
         item.setdefault("apiVersion", resource.api_version)
         item.setdefault("kind", resource.kind)
         items.append(item)

@@ -21,9 +21,9 @@ from pliant.kube.resources import CONFIG_MAPS
 
 MAX_STATE_BYTES = 900_000  # a ConfigMap holds at most 1 MiB
 STATE_FORMAT = 2
-NON_URGENT_INTERVALS = 2  # save intervals that may pass before a change that is not urgent is saved
+NON_URGENT_SAVE_INTERVALS = 2  # save intervals that may pass before a change that is not urgent is saved
 MAX_BACKOFF_SECONDS = 10.0
-STATE_KEY = "state.json"
+STATE_CONFIGMAP_KEY = "state.json"
 WRITER_ANNOTATION = "pliant/state-writer"
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class MasterSuperseded(PliantError):
     """Another master of this job has written the state; this one must stop."""
 
 
-class CheckpointStore(Protocol):
+class MasterStateStore(Protocol):
     async def load(self) -> bytes | None:
         """Return the last saved value; None if there is none."""
 
@@ -41,7 +41,7 @@ class CheckpointStore(Protocol):
         """Save a value; raise `MasterSuperseded` if another master has saved since."""
 
 
-class InMemoryCheckpointStore:
+class InMemoryMasterStateStore:
     """Keeps the value in this process, for tests and for masters without a successor."""
 
     def __init__(self, value: bytes | None = None) -> None:
@@ -56,8 +56,8 @@ class InMemoryCheckpointStore:
         self.save_count += 1
 
 
-class Checkpointer:
-    def __init__(self, store: CheckpointStore, dump_state: Callable[[], dict[str, Any]], save_interval: float) -> None:
+class MasterStateSaver:
+    def __init__(self, store: MasterStateStore, dump_state: Callable[[], dict[str, Any]], save_interval: float) -> None:
         self._store = store
         self._dump_state = dump_state
         self._save_interval = save_interval
@@ -69,7 +69,7 @@ class Checkpointer:
         if urgent:
             self._urgent.set()
 
-    async def load_checkpoint(self) -> dict[str, Any] | None:
+    async def load_and_claim_state(self) -> dict[str, Any] | None:
         """Return the saved state, and save it again at once, so that an earlier master learns that it is superseded."""
         saved = await self._store.load()
         if saved is None:
@@ -84,13 +84,13 @@ class Checkpointer:
         await self._store.save(saved)
         return state
 
-    async def run(self) -> None:
+    async def save_changes_forever(self) -> None:
         delay = self._save_interval
         while True:
             await self._changed.wait()
             with suppress(TimeoutError):
                 # Not wait_for: in Python 3.11 it can lose a cancellation that arrives together with the event.
-                async with asyncio.timeout(NON_URGENT_INTERVALS * self._save_interval):
+                async with asyncio.timeout(NON_URGENT_SAVE_INTERVALS * self._save_interval):
                     await self._urgent.wait()
             try:
                 await self.save_if_changed()
@@ -119,7 +119,7 @@ def state_configmap_name(job_name: str) -> str:
     return f"elasticjob-{job_name}-dlrover-master-state"
 
 
-class ConfigMapCheckpointStore:
+class ConfigMapMasterStateStore:
     """The state ConfigMap of one job, as one master writes it."""
 
     def __init__(self, client: KubeClient, namespace: str, owner: Mapping[str, Any], identity: str) -> None:
@@ -138,7 +138,7 @@ class ConfigMapCheckpointStore:
             return None
         self._resource_version = configmap["metadata"]["resourceVersion"]
         owners = [owner.get("uid") for owner in configmap["metadata"].get("ownerReferences", [])]
-        text = configmap.get("data", {}).get(STATE_KEY)
+        text = configmap.get("data", {}).get(STATE_CONFIGMAP_KEY)
         if self._owner["uid"] not in owners or text is None:
             log.warning("saved state of another job ignored", extra={"configmap": self._name})
             return None
@@ -185,7 +185,12 @@ class ConfigMapCheckpointStore:
         }
         if self._resource_version is not None:
             metadata["resourceVersion"] = self._resource_version
-        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {STATE_KEY: value.decode()}}
+        return {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": metadata,
+            "data": {STATE_CONFIGMAP_KEY: value.decode()},
+        }
 
     async def _read_configmap(self) -> dict[str, Any] | None:
         try:

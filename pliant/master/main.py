@@ -18,19 +18,19 @@ from pliant.errors import ApiError, InvalidSpec, NotFound, PliantError, UserErro
 from pliant.kube.client import KubeClient
 from pliant.kube.client_config import create_transport
 from pliant.master.brain.timing import BrainTiming
-from pliant.master.checkpoint import ConfigMapCheckpointStore
+from pliant.master.checkpoint import ConfigMapMasterStateStore
 from pliant.master.control.loop import MasterLoop
 from pliant.master.control.parsing import parse_elastic_job
-from pliant.master.control.scale_plans import ELASTIC_JOBS, owner_reference
+from pliant.master.control.scale_plans import ELASTIC_JOBS, elastic_job_owner_reference
 from pliant.master.model import JobCompletion, MasterJobSpec
 from pliant.master.server.service import MasterService, ServiceTiming
 from pliant.runtime.clock import SystemClock
 from pliant.runtime.log_setup import TextFormatter
 
 DEFAULT_PORT = 50001
-EXIT_FAILED = 1  # the operator fails the job; any other code except 0 restarts the master
-EXIT_RETRY = 3
-EXIT_TERMINATED = 143
+JOB_FAILED_EXIT_CODE = 1  # the operator fails the job; any other code except 0 restarts the master
+RESTART_MASTER_EXIT_CODE = 3
+TERMINATED_EXIT_CODE = 143
 INITIAL_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 1.0, 15.0
 INVALID_SPEC_TIMEOUT_SECONDS = 60.0  # how long an invalid ElasticJob may stay invalid before the master fails
 TERMINATION_LOG_PATH = Path("/dev/termination-log")
@@ -79,7 +79,7 @@ def parse_whole_number(text: str) -> int:
     return int(text)
 
 
-def timing_from_arguments(args: Namespace) -> BrainTiming:
+def brain_timing_from_arguments(args: Namespace) -> BrainTiming:
     values = {field.name: getattr(args, field.name) for field in fields(BrainTiming)}
     return BrainTiming(**{name: value for name, value in values.items() if value is not None})
 
@@ -101,13 +101,13 @@ def main(arguments: list[str] | None = None) -> int:
             log.warning("unknown arguments ignored", extra={"arguments": " ".join(unknown)})
         return asyncio.run(_run_until_terminated(args))
     except UserError as error:
-        return _report_exit(str(error), EXIT_FAILED)
+        return _report_exit(str(error), JOB_FAILED_EXIT_CODE)
     except PliantError as error:
-        return _report_exit(str(error), EXIT_RETRY)
+        return _report_exit(str(error), RESTART_MASTER_EXIT_CODE)
     except Exception as error:
         # Python would exit with 1, which fails the job.
         log.exception("internal error in the master")
-        return _report_exit(f"internal error in the master: {error!r}", EXIT_RETRY)
+        return _report_exit(f"internal error in the master: {error!r}", RESTART_MASTER_EXIT_CODE)
 
 
 async def _run_until_terminated(args: Namespace) -> int:
@@ -118,26 +118,26 @@ async def _run_until_terminated(args: Namespace) -> int:
     try:
         completion = await task
     except asyncio.CancelledError:
-        return _report_exit("terminated", EXIT_TERMINATED)
+        return _report_exit("terminated", TERMINATED_EXIT_CODE)
     finally:
         await transport.aclose()
     if completion.has_succeeded:
         return _report_exit(f"the job has succeeded: {completion.reason}", 0)
-    return _report_exit(f"the job has failed: {completion.reason}", EXIT_FAILED)
+    return _report_exit(f"the job has failed: {completion.reason}", JOB_FAILED_EXIT_CODE)
 
 
 async def _run_master(client: KubeClient, args: Namespace, clock: SystemClock) -> JobCompletion:
     job = await _wait_for_job(client, args)
     identity = f"{os.environ.get('POD_NAME') or os.uname().nodename} {clock.now().isoformat()}"
-    store = ConfigMapCheckpointStore(client, job.namespace, owner_reference(job), identity)
+    store = ConfigMapMasterStateStore(client, job.namespace, elastic_job_owner_reference(job), identity)
     min_workers = max(job.roles["worker"].min_size, 1) if "worker" in job.roles else 1
     timing = service_timing_from_arguments(args)
     service = MasterService(job.uid, store=store, clock=clock, timing=timing, min_workers=min_workers)
     has_state = await _load_service_state(service)
     log.info("master started", extra={"job": f"{job.namespace}/{job.name}", "has_state": has_state})
-    loop = MasterLoop(client, job, service, clock, timing_from_arguments(args))
-    serving = asyncio.create_task(service.run(None, args.port))
-    controlling = asyncio.create_task(loop.run())
+    loop = MasterLoop(client, job, service, clock, brain_timing_from_arguments(args))
+    serving = asyncio.create_task(service.serve_until_cancelled(None, args.port))
+    controlling = asyncio.create_task(loop.run_until_job_ends())
     try:
         await asyncio.wait((serving, controlling), return_when=asyncio.FIRST_COMPLETED)
         if serving.done():
@@ -174,7 +174,7 @@ async def _load_service_state(service: MasterService) -> bool:
     delay = INITIAL_BACKOFF_SECONDS
     while True:
         try:
-            return await service.load_state()
+            return await service.load_saved_state()
         except ApiError as error:
             log.warning("cannot read the saved state", extra={"error": str(error)})
         await asyncio.sleep(delay)
@@ -183,7 +183,7 @@ async def _load_service_state(service: MasterService) -> bool:
 
 def _report_exit(message: str, exit_code: int) -> int:
     """Log the last message, and write it to the termination log after an error."""
-    is_error = exit_code not in (0, EXIT_TERMINATED)
+    is_error = exit_code not in (0, TERMINATED_EXIT_CODE)
     log.log(logging.ERROR if is_error else logging.INFO, message)
     if is_error and TERMINATION_LOG_PATH.exists():
         with suppress(OSError):

@@ -104,7 +104,7 @@ class MasterRoleSpec:
     restart_limit: int = 3
     user_requested_size: int | None = None
     """The size that a user requested (an edit, `kubectl scale` or a manual plan), if that is the latest request."""
-    operator_requested_size: int | None = None  # the size that the operator applies, from the engine state
+    operator_applied_size: int | None = None  # the size that the operator applies, from the engine state
     restarts_always: bool = False  # whether a failure reported by the program is retried (`restartPolicy: Always`)
 
 
@@ -125,9 +125,11 @@ class JobSnapshot:
     now: datetime
     job: MasterJobSpec
     members: tuple[JobMember, ...]  # all members that have a pod, including ended ones
-    speed_by_workers: Mapping[int, float] = field(default_factory=dict)
+    speed_by_worker_count: Mapping[int, float] = field(default_factory=dict)
     """Measured samples per second of all workers, by number of workers."""
-    shards_left: int | None = None  # shards that are neither assigned nor done; None if the job uses no shards
+    unassigned_shard_count: int | None = (
+        None  # shards that are neither assigned nor done; None if the job uses no shards
+    )
     are_shards_done: bool = False
 
 

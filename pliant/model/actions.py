@@ -48,7 +48,7 @@ class DeletePod:
     reason: str
     is_forced: bool = False
     """Delete with grace period 0: the node is dead, so no kubelet can confirm that the pod has stopped."""
-    is_permanent: bool = False
+    prevents_relaunch: bool = False
     """The job's master must not recreate the pod: the operator notifies the master first."""
 
 
@@ -108,7 +108,7 @@ class Decision:
     events, which are emitted after the write. Without an intent, the actions run first; the statuses follow.
     """
 
-    intent: JobStatusUpdate | None = None
+    transition_status: JobStatusUpdate | None = None
     actions: tuple[Action, ...] = ()
     status_updates: Mapping[JobKey, JobStatusUpdate] = field(default_factory=dict)
     plan_statuses: Mapping[str, PlanStatus] = field(default_factory=dict)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from pliant.model.framework import Rank
 from pliant.model.job import Job, JobKey, Naming, ReplicaGroup
 
-GROUP_NAME_LABEL = "GroupName"
-GROUP_NAME_VALUE = "elasticdeeplearning.ai"
+API_GROUP_LABEL = "GroupName"
+API_GROUP_LABEL_VALUE = "elasticdeeplearning.ai"
 JOB_NAME_LABEL = "TrainingJobName"
-REPLICA_NAME_LABEL = "TrainingJobReplicaName"
+REPLICA_GROUP_LABEL = "TrainingJobReplicaName"
 REPLICA_INDEX_LABEL = "TrainingJobReplicaIndex"
-RESTART_COUNT_LABEL = "RestartCount"
-JOB_ALIAS_LABEL = "JobName"
+ATTEMPT_LABEL = "RestartCount"
+JOB_NAME_ALIAS_LABEL = "JobName"
 POD_ROLE_LABEL = "PodRole"
 PRIORITY_LABEL = "priority"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGED_BY_VALUE = "pliant"
-SERVICE_LABEL = "pliant/service"
+MEMBER_SERVICE_LABEL = "pliant/service"
 """The service name of a member of a master-managed group: its ID changes, and two members may share a rank."""
 
 
@@ -43,7 +43,7 @@ def rank_service_name(job: Job, rank: Rank) -> str:
     return member.service or replica_service_name(job, rank.group.name, member.rank)
 
 
-def replica_address(job: Job, group: str, index: int) -> str:
+def replica_dns_name(job: Job, group: str, index: int) -> str:
     """Return the DNS name of a replica: `<service>.<namespace>`."""
     return f"{replica_service_name(job, group, index)}.{job.key.namespace}"
 
@@ -61,9 +61,9 @@ def job_labels(job: Job) -> dict[str, str]:
     """Return the labels of all objects of a job: the labels of the job and, with precedence, those of Pliant."""
     return {
         **job.labels,
-        GROUP_NAME_LABEL: GROUP_NAME_VALUE,
+        API_GROUP_LABEL: API_GROUP_LABEL_VALUE,
         JOB_NAME_LABEL: job.key.name,
-        JOB_ALIAS_LABEL: job.key.name,
+        JOB_NAME_ALIAS_LABEL: job.key.name,
         MANAGED_BY_LABEL: MANAGED_BY_VALUE,
     }
 
@@ -72,7 +72,7 @@ def replica_selector(job: Job, group: ReplicaGroup, index: int) -> dict[str, str
     """Return labels that select the pods of one replica, whatever their attempt."""
     return {
         JOB_NAME_LABEL: job.key.name,
-        REPLICA_NAME_LABEL: normalize_group_name(group.name),
+        REPLICA_GROUP_LABEL: normalize_group_name(group.name),
         REPLICA_INDEX_LABEL: str(index),
     }
 
@@ -80,7 +80,7 @@ def replica_selector(job: Job, group: ReplicaGroup, index: int) -> dict[str, str
 def service_selector(job: Job, rank: Rank) -> dict[str, str]:
     if rank.member is None:
         return replica_selector(job, rank.group, rank.index)
-    return {JOB_NAME_LABEL: job.key.name, SERVICE_LABEL: rank_service_name(job, rank)}
+    return {JOB_NAME_LABEL: job.key.name, MEMBER_SERVICE_LABEL: rank_service_name(job, rank)}
 
 
 def pod_labels(job: Job, rank: Rank) -> dict[str, str]:
@@ -90,7 +90,7 @@ def pod_labels(job: Job, rank: Rank) -> dict[str, str]:
         **rank.group.labels,
         **(rank.group.first_pod_labels if rank.index == 0 else {}),
         POD_ROLE_LABEL: normalize_group_name(rank.group.name),
-        RESTART_COUNT_LABEL: str(rank.attempt),
+        ATTEMPT_LABEL: str(rank.attempt),
         **priority,
     }
 
@@ -107,5 +107,5 @@ def replica_labels(job: Job, rank: Rank) -> dict[str, str]:
         "relaunches": member.relaunches if member else 0,
     }
     kind_labels = {label: value.format(**parameters) for label, value in job.naming.labels.items()}
-    service_label = {SERVICE_LABEL: rank_service_name(job, rank)} if member is not None else {}
+    service_label = {MEMBER_SERVICE_LABEL: rank_service_name(job, rank)} if member is not None else {}
     return {**job_labels(job), **kind_labels, **replica_selector(job, group, rank.index), **service_label}

@@ -74,7 +74,7 @@ class ObservedPod:
     finalizers: tuple[str, ...] = ()
     node: str = ""
     exit: PodExit | None = None
-    problem: str = ""
+    start_problem: str = ""
     """Why the pod does not start, as reported by the cluster."""
     started_at: datetime | None = None
     finished_at: datetime | None = None

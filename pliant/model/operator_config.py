@@ -10,11 +10,11 @@ from datetime import timedelta
 class OperatorConfig:
     """Timeouts, limits and master defaults, set by the options of `pliant operator`."""
 
-    creation_timeout: timedelta = timedelta(minutes=15)
+    container_creation_timeout: timedelta = timedelta(minutes=15)
     """How long container creation may fail before the pod is recreated."""
     creation_retry_window: timedelta = timedelta(hours=1)
     """The total time during which such pods are recreated."""
-    should_fail_on_creation: bool = False
+    should_fail_on_creation_timeout: bool = False
     """Whether the job fails after the retry window; otherwise it keeps waiting."""
     node_grace_period: timedelta = timedelta(seconds=10)
     """How long a node may be not ready before its pods count as lost."""

@@ -23,7 +23,7 @@ class PlanPhase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodRequest:
+class PlanPodRequest:
     """A pod that a plan asks to create, remove or migrate."""
 
     group: str
@@ -38,7 +38,7 @@ class PodRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupRequest:
+class PlanGroupRequest:
     """The size a plan requests for a group, and the resources of new members."""
 
     size: int | None = None
@@ -54,10 +54,10 @@ class ScalePlan:
     is_claimed: bool = False
     """Whether the job's master has labelled a manual plan as its own to execute."""
     created_at: datetime
-    group_requests: Mapping[str, GroupRequest] = field(default_factory=dict)
-    create_pods: tuple[PodRequest, ...] = ()
-    remove_pods: tuple[PodRequest, ...] = ()
-    migrate_pods: tuple[PodRequest, ...] = ()
+    group_requests: Mapping[str, PlanGroupRequest] = field(default_factory=dict)
+    create_pods: tuple[PlanPodRequest, ...] = ()
+    remove_pods: tuple[PlanPodRequest, ...] = ()
+    migrate_pods: tuple[PlanPodRequest, ...] = ()
     """Pods to replace by pods with other resources."""
     ps_hosts: tuple[str, ...] = ()
     """The parameter servers in rank order, if the plan lists them."""

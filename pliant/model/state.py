@@ -212,12 +212,12 @@ class GroupState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
         return max(requests, key=lambda source: (requests[source].at, order.index(source)), default=None)
 
     @property
-    def charged_restarts(self) -> int:
+    def restarts_without_disruptions(self) -> int:
         """The number of restarts, disruptions excluded."""
         return sum(count for cause, count in self.restarts_by_cause.items() if cause is not RestartCause.DISRUPTION)
 
     def count_restarts(self, *, with_disruptions: bool) -> int:
-        return sum(self.restarts_by_cause.values()) if with_disruptions else self.charged_restarts
+        return sum(self.restarts_by_cause.values()) if with_disruptions else self.restarts_without_disruptions
 
 
 class EngineState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -24,9 +24,9 @@ log = logging.getLogger(__name__)
 class PluginRegistry:
     kinds: dict[tuple[str, str], Frontend] = field(default_factory=dict)
     frameworks: dict[str, Framework] = field(default_factory=dict)
-    added_plugins: list[str] = field(default_factory=list)
+    loaded_plugins: list[str] = field(default_factory=list)
     """The loaded plugins: `HelloJob of hello-kind 0.1`."""
-    problems: list[str] = field(default_factory=list)
+    skipped_plugin_messages: list[str] = field(default_factory=list)
     """The skipped plugins and the reasons, one line each."""
     _providers: dict[str, str] = field(default_factory=dict)
     """The package that provides each framework or kind, by name."""
@@ -71,24 +71,24 @@ def build_registry(plugins: Iterable[PluginEntryPoint]) -> PluginRegistry:
             else:
                 registry.register_framework(loaded, plugin.package)
         except BrokenPlugin as problem:
-            registry.problems.append(f"plugin {plugin} is skipped: {problem}")
+            registry.skipped_plugin_messages.append(f"plugin {plugin} is skipped: {problem}")
         else:
-            registry.added_plugins.append(str(plugin))
+            registry.loaded_plugins.append(str(plugin))
     return registry
 
 
 @cache
-def get_registry() -> PluginRegistry:
+def get_plugin_registry() -> PluginRegistry:
     """Return the registry of this Python environment; built on the first call."""
     registry = build_registry(list_installed_plugins())
-    for problem in registry.problems:
+    for problem in registry.skipped_plugin_messages:
         log.warning(problem)
     return registry
 
 
 def registered_kinds() -> Mapping[tuple[str, str], Frontend]:
-    return get_registry().kinds
+    return get_plugin_registry().kinds
 
 
 def framework_of(job: Job) -> Framework:
-    return frameworks.resolve_framework(job, get_registry().frameworks)
+    return frameworks.resolve_framework(job, get_plugin_registry().frameworks)

@@ -23,6 +23,6 @@ class SystemClock:
 _UPTIME_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
-def uptime_seconds() -> float:
+def seconds_since_boot() -> float:
     """Return the seconds since boot, including time during which the process or the machine was suspended."""
     return time.clock_gettime(_UPTIME_CLOCK)

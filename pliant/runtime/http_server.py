@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from socket import socket
 
-REQUEST_TIMEOUT = 5.0  # seconds after which an unfinished request is dropped
+REQUEST_TIMEOUT_SECONDS = 5.0  # seconds after which an unfinished request is dropped
 MAX_HEADER_BYTES = 8192
-MAX_BODY_BYTES = 4096
+MAX_POST_BODY_BYTES = 4096
 MAX_CONNECTIONS = 512  # concurrent connections; further ones are aborted, since clients can do without an answer
 
 
@@ -93,7 +93,7 @@ async def _serve(
         connections.add(writer)
         try:
             with suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-                async with asyncio.timeout(REQUEST_TIMEOUT):
+                async with asyncio.timeout(REQUEST_TIMEOUT_SECONDS):
                     writer.write(await respond(reader))
                     await writer.drain()
         finally:
@@ -127,6 +127,6 @@ async def _handle_post(reader: asyncio.StreamReader, handle: PostHandler) -> Htt
         return HttpResponse("method not allowed: use POST", HTTPStatus.METHOD_NOT_ALLOWED)
     if not (length.isascii() and length.isdigit()):
         return HttpResponse("Content-Length is missing", HTTPStatus.LENGTH_REQUIRED)
-    if int(length) > MAX_BODY_BYTES:
-        return HttpResponse(f"the body exceeds {MAX_BODY_BYTES} bytes", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+    if int(length) > MAX_POST_BODY_BYTES:
+        return HttpResponse(f"the body exceeds {MAX_POST_BODY_BYTES} bytes", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
     return handle(PostRequest(path=path, headers=headers, body=await reader.readexactly(int(length))))

@@ -12,7 +12,7 @@ from typing import Any, cast
 import msgspec
 
 
-def load_definition(name: str) -> dict[str, Any]:
+def load_kubernetes_schema(name: str) -> dict[str, Any]:
     """Return a copy of a structural schema without references, suitable for a CRD.
 
     The name is the last part of the Kubernetes name: `Pod`, `PodTemplateSpec`, `ObjectMeta`. Raises KeyError if the
@@ -21,7 +21,7 @@ def load_definition(name: str) -> dict[str, Any]:
     return cast("dict[str, Any]", _resolve_references(_load_definitions()[name]))
 
 
-def definition_names() -> tuple[str, ...]:
+def kubernetes_schema_names() -> tuple[str, ...]:
     return tuple(_load_definitions())
 
 

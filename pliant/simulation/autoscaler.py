@@ -10,27 +10,33 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from pliant.autoscale.cooldowns import ResizeCooldowns, next_cooldown_end, with_cooldowns
+from pliant.autoscale.cooldowns import ResizeCooldowns, next_cooldown_end, with_cooldown_restrictions
 from pliant.autoscale.model import ClusterSnapshot, ElasticGroup, NodeResources, PendingPods, Policy
 from pliant.simulation.cluster import SimulatedCluster
 from pliant.simulation.workloads import SimulatedJob
 
-MAX_FIRST_ROUND_DELAY = 1.0
+MAX_FIRST_ROUND_DELAY_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AutoscalerTiming:
+class SimulatedAutoscalerSettings:
     period: float = 5.0  # the interval between rounds while the cluster changes
     urgent_period: float = 1.0  # the interval while pods are unschedulable
     cooldowns: ResizeCooldowns | None = field(default_factory=ResizeCooldowns)
     """None to resize whenever the policy says so."""
-    counts_terminating: bool = False  # whether terminating pods count as using capacity, even while pods are pending
+    counts_terminating_pods: bool = (
+        False  # whether terminating pods count as using capacity, even while pods are pending
+    )
     max_load: float = 0.97
 
 
 class SimulatedAutoscaler:
     def __init__(
-        self, cluster: SimulatedCluster, policy: Policy, timing: AutoscalerTiming, stopwatch: Callable[[], float]
+        self,
+        cluster: SimulatedCluster,
+        policy: Policy,
+        timing: SimulatedAutoscalerSettings,
+        stopwatch: Callable[[], float],
     ) -> None:
         self.round_count = 0
         self.planning_seconds = 0.0  # the time spent planning, by the stopwatch
@@ -52,7 +58,7 @@ class SimulatedAutoscaler:
         wait = self._timing.urgent_period if is_urgent else self._timing.period
         now = self._cluster.event_queue.now
         # After a quiet period the scheduler must try new pods first, to find out whether they fit.
-        first_delay = min(self._timing.urgent_period, MAX_FIRST_ROUND_DELAY)
+        first_delay = min(self._timing.urgent_period, MAX_FIRST_ROUND_DELAY_SECONDS)
         self._schedule_round(max(self._last_round_at + wait, now + first_delay))
 
     def _schedule_round(self, due: float) -> None:
@@ -105,7 +111,7 @@ class SimulatedAutoscaler:
     def _updated_nodes(self) -> tuple[NodeResources, ...]:
         nodes, pods = self._cluster.nodes, self._cluster.pods
         # Terminating pods make room for pending ones: no group has to shrink for those.
-        terminating = pods.terminating_usage if pods.pending_count and not self._timing.counts_terminating else {}
+        terminating = pods.terminating_usage if pods.pending_count and not self._timing.counts_terminating_pods else {}
         zeros = [0] * len(nodes.resources)
         for node in sorted(pods.changed_nodes):
             free, elastic, freed = nodes.free[node], pods.elastic_usage[node], terminating.get(node, zeros)
@@ -129,7 +135,7 @@ class SimulatedAutoscaler:
         job.history = job.history.with_observation(
             elastic, is_fully_running=job.replicas.is_fully_running, is_finishing=False, now=now
         )
-        return with_cooldowns(elastic, job.history, now, cooldowns)
+        return with_cooldown_restrictions(elastic, job.history, now, cooldowns)
 
     def _elastic_group(self, job: SimulatedJob) -> ElasticGroup:
         names = self._cluster.nodes.node_names

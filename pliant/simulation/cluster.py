@@ -44,7 +44,7 @@ class SimulatedCluster:
             self._schedule_service(service)
 
     @property
-    def is_finished(self) -> bool:
+    def are_all_jobs_finished(self) -> bool:
         return not self.live_jobs and len(self.jobs) == self._expected_jobs
 
     def _submit_job(self, spec: TraceJob) -> None:
@@ -60,9 +60,9 @@ class SimulatedCluster:
             pod_set.job = job
         for pod_set, group in zip(fixed_sets, spec.fixed_replicas, strict=True):
             if group.count:
-                self.pods.create(pod_set, group.count)
+                self.pods.create_pods(pod_set, group.count)
         if size:
-            self.pods.create(replicas, size)
+            self.pods.create_pods(replicas, size)
         self.on_change(True)
 
     def _pod_set(self, spec: TraceJob | TraceService, now: float, shape: PodShape, suffix: str = "") -> PodSet:
@@ -79,12 +79,12 @@ class SimulatedCluster:
         pod_set, count = scale_request
         delta = count - len(pod_set.pods)
         if delta > 0:
-            self.pods.create(pod_set, delta)
+            self.pods.create_pods(pod_set, delta)
         elif delta < 0:
             # Pods that do not run yet go first, then the youngest, as with a ReplicaSet.
             pending = SimulatedPodState.PENDING
             by_deletion_order = sorted(pod_set.pods, key=lambda pod: (pod.state is not pending, -pod.sequence))
-            self.pods.remove(pod_set, by_deletion_order[:-delta])
+            self.pods.remove_pods(pod_set, by_deletion_order[:-delta])
         self.on_change(False)
 
     def resize_job(self, job: SimulatedJob, size: int) -> None:
@@ -95,9 +95,9 @@ class SimulatedCluster:
         if job.spec.resize_pause:
             job.paused_until = self.event_queue.now + job.spec.resize_pause
         if delta > 0:
-            self.pods.create(replicas, delta)
+            self.pods.create_pods(replicas, delta)
         elif delta < 0:
-            self.pods.remove(replicas, replicas.pods[delta:])
+            self.pods.remove_pods(replicas, replicas.pods[delta:])
         self._update_progress(job)
         if job.spec.resize_pause:
             self.event_queue.schedule(job.paused_until, self._resume_job, job)
@@ -122,12 +122,12 @@ class SimulatedCluster:
         self.on_change(True)
 
     def on_cpu_usage_changed(self, cpu_delta: int) -> None:
-        self.usage.add_cpu(cpu_delta)
+        self.usage.change_used_cpu(cpu_delta)
         self.on_change(False)
 
     def on_pod_started(self, pod: SimulatedPod) -> None:
         if pod.pod_set.job is None:
-            self.usage.record_service_start(self.event_queue.now - pod.created_at)
+            self.usage.record_service_pod_start(self.event_queue.now - pod.created_at)
 
     def _update_progress(self, job: SimulatedJob) -> None:
         """Account for the work done so far, and schedule the completion at the new rate."""
@@ -153,7 +153,7 @@ class SimulatedCluster:
         del self.live_jobs[job]
         for pod_set in (*job.fixed_pod_sets, job.replicas):
             self.pending_pod_sets.pop(pod_set, None)
-            self.pods.remove(pod_set, pod_set.pods)
+            self.pods.remove_pods(pod_set, pod_set.pods)
         self.on_change(False)
 
 
@@ -170,17 +170,17 @@ class UsageMeter:
         self._cpu_seconds = 0.0
         self._updated_at = 0.0
 
-    def add_cpu(self, cpu_delta: int) -> None:
+    def change_used_cpu(self, cpu_delta: int) -> None:
         self._update_cpu_seconds()
         self.used_cpu += cpu_delta
 
-    def record_service_start(self, wait: float) -> None:
+    def record_service_pod_start(self, wait: float) -> None:
         self.started_service_pods += 1
         self.total_service_wait += wait
         self.max_service_wait = max(self.max_service_wait, wait)
 
     @property
-    def cpu_seconds(self) -> float:
+    def used_millicore_seconds(self) -> float:
         self._update_cpu_seconds()
         return self._cpu_seconds
 

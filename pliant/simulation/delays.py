@@ -35,7 +35,7 @@ def parse_delays(text: str) -> SimulatedDelays:
         name, _, value = part.partition("=")
         if name not in names:
             raise ValueError(f"unknown delay `{name}`: use {', '.join(sorted(names))}, or `published`")
-        values[name] = parse_seconds(value)
+        values[name] = parse_duration_seconds(value)
     if values.get("jitter", 0.0) > 1.0:
         raise ValueError("jitter must be at most 1")
     return SimulatedDelays(**values)
@@ -45,7 +45,7 @@ _DURATION_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ms|s|m|h|d)?", r
 _SECONDS_PER_UNIT = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
-def parse_seconds(text: str) -> float:
+def parse_duration_seconds(text: str) -> float:
     """Parse a duration in seconds from `90`, `90s`, `5m` or `1.5h`; raise ValueError if that fails."""
     match = _DURATION_PATTERN.fullmatch(text.strip())
     if match is None:

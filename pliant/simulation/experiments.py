@@ -74,7 +74,7 @@ def edl_mixed_trace(rng: Random, job_count: int | None) -> SimulationTrace:
     )
 
 
-LARGE_NODES = (
+LARGE_CLUSTER_NODES = (
     NodeClass(name="cpu", count=6_000, allocatable={"cpu": 32_000, "memory": 128 * GIB, "pods": MAX_PODS_PER_NODE}),
     NodeClass(name="big", count=2_000, allocatable={"cpu": 96_000, "memory": 384 * GIB, "pods": MAX_PODS_PER_NODE}),
     NodeClass(
@@ -94,17 +94,19 @@ _GPU_SHAPES = tuple(
 )
 _SERVER_SHAPE = PodShape.of({"cpu": 2_000, "memory": 4 * GIB, "pods": 1})
 LARGE_JOB_COUNT = 100_000
-JOBS_PER_SECOND = 6.0
+SUBMITTED_JOBS_PER_SECOND = 6.0
 
 
 def large_cluster_trace(rng: Random, job_count: int | None) -> SimulationTrace:
     """Return random jobs on 10,000 nodes, six per second, planned once a minute; 100,000 by default."""
     jobs, submitted_at = [], 0.0
     for number in range(job_count or LARGE_JOB_COUNT):
-        submitted_at += rng.expovariate(JOBS_PER_SECOND)
+        submitted_at += rng.expovariate(SUBMITTED_JOBS_PER_SECOND)
         jobs.append(_random_job(rng, number, round(submitted_at, 3)))
     plateau = MeasurementWindow(name="plateau", start=submitted_at * 0.2, end=submitted_at * 0.8)
-    return SimulationTrace(nodes=LARGE_NODES, jobs=tuple(jobs), windows=(plateau,), period=60.0, urgent_period=60.0)
+    return SimulationTrace(
+        nodes=LARGE_CLUSTER_NODES, jobs=tuple(jobs), windows=(plateau,), period=60.0, urgent_period=60.0
+    )
 
 
 def _random_job(rng: Random, number: int, submitted_at: float) -> TraceJob:
@@ -130,7 +132,7 @@ def _random_job(rng: Random, number: int, submitted_at: float) -> TraceJob:
     )
 
 
-EXPERIMENTS: Mapping[str, Callable[[Random, int | None], SimulationTrace]] = {
+TRACE_FACTORY_BY_EXPERIMENT: Mapping[str, Callable[[Random, int | None], SimulationTrace]] = {
     "edl-1": edl_training_trace,
     "edl-2": edl_mixed_trace,
     "large": large_cluster_trace,

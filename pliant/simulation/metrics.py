@@ -11,7 +11,7 @@ from pliant.simulation.cluster import SimulatedCluster
 from pliant.simulation.trace import MeasurementWindow
 from pliant.simulation.workloads import SimulatedJob
 
-PLATEAU_WINDOW = "plateau"
+PLATEAU_WINDOW_NAME = "plateau"
 MAX_PLOTTED_JOBS = 60  # jobs whose sizes are recorded for the chart; with more, lines are indistinguishable
 
 
@@ -25,7 +25,7 @@ def jain_index(amounts: Sequence[int]) -> float:
 class RunTimeSeries:
     times: list[float] = field(default_factory=list)
     cpu_utilization: list[float] = field(default_factory=list)  # the fraction of total CPU that running pods request
-    cpu_seconds: list[float] = field(default_factory=list)
+    used_millicore_seconds: list[float] = field(default_factory=list)
     pending_pods: list[int] = field(default_factory=list)
     live_jobs: list[int] = field(default_factory=list)
     fairness: list[float] = field(default_factory=list)
@@ -33,12 +33,12 @@ class RunTimeSeries:
     """The number of running replicas of each job, from its first sample on."""
     first_sample_by_job: dict[str, int] = field(default_factory=dict)
 
-    def sample(self, cluster: SimulatedCluster) -> None:
+    def append_sample(self, cluster: SimulatedCluster) -> None:
         usage = cluster.usage
         running = [job.replicas.running_count for job in cluster.live_jobs]
         self.times.append(cluster.event_queue.now)
         self.cpu_utilization.append(usage.used_cpu / usage.total_cpu if usage.total_cpu else 0.0)
-        self.cpu_seconds.append(usage.cpu_seconds)
+        self.used_millicore_seconds.append(usage.used_millicore_seconds)
         self.pending_pods.append(cluster.pods.pending_count)
         self.live_jobs.append(len(running))
         self.fairness.append(jain_index(running) if running else 1.0)
@@ -80,7 +80,9 @@ def summarize_run(
 ) -> RunSummary:
     end = series.times[-1]
     by_name = {window.name: window for window in windows if window.start < end}
-    plateau = by_name.pop(PLATEAU_WINDOW, MeasurementWindow(name=PLATEAU_WINDOW, start=end / 4, end=end * 3 / 4))
+    plateau = by_name.pop(
+        PLATEAU_WINDOW_NAME, MeasurementWindow(name=PLATEAU_WINDOW_NAME, start=end / 4, end=end * 3 / 4)
+    )
     pending = [_pending_seconds(job, end) for job in cluster.jobs]
     completion_times = [job.ended_at - job.spec.submitted_at for job in cluster.jobs if job.ended_at is not None]
     usage = cluster.usage
@@ -136,9 +138,12 @@ def _mean_utilization(series: RunTimeSeries, total_cpu: int, start: float, end: 
 def _cpu_seconds_until(series: RunTimeSeries, time: float) -> float:
     index = bisect_right(series.times, time)
     if index == len(series.times):
-        return series.cpu_seconds[-1]
+        return series.used_millicore_seconds[-1]
     if not index:
         return 0.0
     before, after = series.times[index - 1], series.times[index]
     fraction = (time - before) / (after - before) if after > before else 0.0
-    return series.cpu_seconds[index - 1] + (series.cpu_seconds[index] - series.cpu_seconds[index - 1]) * fraction
+    return (
+        series.used_millicore_seconds[index - 1]
+        + (series.used_millicore_seconds[index] - series.used_millicore_seconds[index - 1]) * fraction
+    )

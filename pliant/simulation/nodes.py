@@ -35,7 +35,7 @@ class NodePool:
             if amount > max_free[position]:
                 max_free[position] = amount
 
-    def score(self, free: Sequence[int]) -> int:
+    def score_free_resources(self, free: Sequence[int]) -> int:
         allocatable = self.allocatable
         total = 0
         for position in self.scored_resources:
@@ -75,7 +75,7 @@ class SimulatedNodes:
             self.free.append(list(allocatable))
             self.allocatable.append(node_class.allocatable)
             self._pool_of.append(pool)
-            self._scores.append(pool.score(allocatable))
+            self._scores.append(pool.score_free_resources(allocatable))
             pool.add_node(node, self._scores[node], self.free[node])
 
     def index_requests(self, shape: PodShape) -> IndexedRequests:
@@ -149,7 +149,7 @@ class SimulatedNodes:
         for position, amount in indexed_requests or ():
             free[position] += sign * amount
         pool = self._pool_of[node]
-        score = pool.score(free)
+        score = pool.score_free_resources(free)
         if score != self._scores[node]:
             del pool.nodes_by_score[self._scores[node]][node]
             self._scores[node] = score

@@ -61,7 +61,7 @@ class PodSimulator:
         time = self._event_queue.now + self._delays.with_jitter(delay, self._random)
         self._event_queue.schedule(time, callback, argument)
 
-    def create(self, pod_set: PodSet, count: int) -> None:
+    def create_pods(self, pod_set: PodSet, count: int) -> None:
         now = self._event_queue.now
         created = [SimulatedPod(pod_set, now, self._next_sequence + index) for index in range(count)]
         self._next_sequence += count
@@ -125,7 +125,7 @@ class PodSimulator:
         for pod_set in dict.fromkeys(pod.pod_set for pod in started):
             self._listener.on_pod_set_changed(pod_set)
 
-    def remove(self, pod_set: PodSet, pods: Sequence[SimulatedPod]) -> None:
+    def remove_pods(self, pod_set: PodSet, pods: Sequence[SimulatedPod]) -> None:
         """Remove pods of a pod set: pending ones at once, others after termination."""
         removed = set(pods)
         pod_set.pods = [pod for pod in pod_set.pods if pod not in removed]

@@ -8,20 +8,20 @@ from dataclasses import dataclass, field, replace
 
 from pliant.autoscale.model import Policy
 from pliant.autoscale.policies.published_edl import PublishedEdlPolicy
-from pliant.simulation.autoscaler import AutoscalerTiming, SimulatedAutoscaler
+from pliant.simulation.autoscaler import SimulatedAutoscaler, SimulatedAutoscalerSettings
 from pliant.simulation.cluster import SimulatedCluster
 from pliant.simulation.delays import SimulatedDelays
 from pliant.simulation.metrics import RunSummary, RunTimeSeries, summarize_run
 from pliant.simulation.trace import SimulationTrace
 
-NO_POLICY = "none"  # the name for a run without autoscaling
-TARGET_SAMPLES = 600  # the approximate number of samples of a run
+NO_POLICY_NAME = "none"  # the name for a run without autoscaling
+TARGET_SERIES_POINTS = 600  # the approximate number of samples of a run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationSettings:
     delays: SimulatedDelays = field(default_factory=SimulatedDelays)
-    timing: AutoscalerTiming = field(default_factory=AutoscalerTiming)
+    timing: SimulatedAutoscalerSettings = field(default_factory=SimulatedAutoscalerSettings)
     is_bin_packing: bool = False  # whether the scheduler fills nodes one by one instead of spreading pods
     seed: int = 1  # seeds the random jitter of delays
     sample_interval: float | None = None  # seconds between two samples; by default derived from the length of the trace
@@ -35,7 +35,7 @@ class SimulationResult:
     planning_seconds: float  # the time spent planning, by the stopwatch
 
 
-def simulate(
+def simulate_trace(
     trace: SimulationTrace,
     policy: Policy | None,
     settings: SimulationSettings,
@@ -50,7 +50,7 @@ def simulate(
     )
     autoscaler = SimulatedAutoscaler(cluster, policy, settings.timing, stopwatch) if policy else None
     series = _sample_run(cluster, trace, settings.sample_interval or default_sample_interval(trace), on_progress)
-    name, rounds = policy.name if policy else NO_POLICY, autoscaler.round_count if autoscaler else 0
+    name, rounds = policy.name if policy else NO_POLICY_NAME, autoscaler.round_count if autoscaler else 0
     return SimulationResult(
         summary=summarize_run(name, cluster, series, trace.windows, rounds),
         series=series,
@@ -63,7 +63,7 @@ def _sample_run(
     cluster: SimulatedCluster, trace: SimulationTrace, sample_interval: float, on_progress: Callable[[float, int], None]
 ) -> RunTimeSeries:
     series = RunTimeSeries()
-    series.sample(cluster)
+    series.append_sample(cluster)
     time = 0.0
     while time < trace.end_at:
         # Skip times without events; double the interval in very long runs.
@@ -72,24 +72,26 @@ def _sample_run(
         has_events = cluster.event_queue.run_until(time)
         if has_events or trace.end_at < math.inf:
             cluster.event_queue.now = time
-        series.sample(cluster)
-        if len(series.times) % (4 * TARGET_SAMPLES) == 0:
+        series.append_sample(cluster)
+        if len(series.times) % (4 * TARGET_SERIES_POINTS) == 0:
             sample_interval *= 2
         on_progress(time, len(cluster.jobs) - len(cluster.live_jobs))
-        if trace.end_at == math.inf and (not has_events or (trace.jobs and cluster.is_finished)):
+        if trace.end_at == math.inf and (not has_events or (trace.jobs and cluster.are_all_jobs_finished)):
             break
     return series
 
 
-def settings_for_policy(policy_name: str, trace: SimulationTrace, settings: SimulationSettings) -> SimulationSettings:
+def settings_with_policy_timing(
+    policy_name: str, trace: SimulationTrace, settings: SimulationSettings
+) -> SimulationSettings:
     """Return the settings for a policy: the published one has no cooldowns and counts terminating pods."""
     timing = replace(settings.timing, period=trace.period, urgent_period=trace.urgent_period)
     if policy_name == PublishedEdlPolicy().name:
-        timing = replace(timing, urgent_period=trace.period, cooldowns=None, counts_terminating=True)
+        timing = replace(timing, urgent_period=trace.period, cooldowns=None, counts_terminating_pods=True)
     return replace(settings, timing=timing)
 
 
 def default_sample_interval(trace: SimulationTrace) -> float:
     last_submission = max((job.submitted_at for job in trace.jobs), default=0.0)
     duration = trace.end_at if trace.end_at < math.inf else last_submission
-    return float(max(1, round(duration / TARGET_SAMPLES)))
+    return float(max(1, round(duration / TARGET_SERIES_POINTS)))

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from pliant.autoscale.model import PodShape
 from pliant.errors import UserError
 from pliant.kube.quantity import parse_quantity
-from pliant.simulation.delays import parse_seconds
+from pliant.simulation.delays import parse_duration_seconds
 from pliant.simulation.experiments import MAX_PODS_PER_NODE
 from pliant.simulation.trace import (
     FixedReplicas,
@@ -24,9 +24,11 @@ from pliant.simulation.trace import (
 )
 
 GPU_RESOURCE = "nvidia.com/gpu"
-MAX_COUNT = 1_000_000  # the limit on nodes of a class, replicas of a job and pods of a service; it protects the memory
+MAX_COUNT_PER_ROW = (
+    1_000_000  # the limit on nodes of a class, replicas of a job and pods of a service; it protects the memory
+)
 _RESOURCE_FIELDS = ("cpu", "memory", "gpu")
-TABLE_FIELDS: Mapping[str, tuple[str, ...]] = {
+TRACE_TABLE_FIELDS: Mapping[str, tuple[str, ...]] = {
     "nodes": ("name", "count", *_RESOURCE_FIELDS, "pods"),
     "jobs": (
         "name", "namespace", "submit", "priority", "min_size", "max_size", "initial_size", "static_size",
@@ -52,7 +54,7 @@ class TraceRow:
         raise UserError(f"{self.locate(field)}: {field}: {problem}")
 
     def check_fields(self, table: str) -> None:
-        known = TABLE_FIELDS[table]
+        known = TRACE_TABLE_FIELDS[table]
         for field in self.values:
             if field not in known and "/" not in field:
                 close = get_close_matches(field, known, n=1)
@@ -70,7 +72,7 @@ class TraceRow:
         """Return the priority, within the limits of Kubernetes."""
         return self.integer("priority", 0, -2_000_000_000, 2_000_000_000)
 
-    def integer(self, field: str, default: int, minimum: int = 0, maximum: int = MAX_COUNT) -> int:
+    def integer(self, field: str, default: int, minimum: int = 0, maximum: int = MAX_COUNT_PER_ROW) -> int:
         value = self.values.get(field, default)
         try:
             number = int(str(value))
@@ -81,7 +83,7 @@ class TraceRow:
         return number if number >= minimum else self.raise_error(field, f"must be at least {minimum}, not {number}")
 
     def duration_seconds(self, field: str, default: float) -> float:
-        return self._parse_field(field, parse_seconds, default) if field in self.values else default
+        return self._parse_field(field, parse_duration_seconds, default) if field in self.values else default
 
     def _parse_field(self, field: str, parse: Callable[[str], Any], default: Any) -> Any:
         try:
@@ -221,13 +223,13 @@ def _parse_steps(row: TraceRow) -> list[tuple[float, int]]:
     text = row.text("steps", "")
     try:
         pairs = [word.split("=") for word in text.split()]
-        parsed = [(parse_seconds(time), int(number)) for time, number in pairs]
+        parsed = [(parse_duration_seconds(time), int(number)) for time, number in pairs]
     except ValueError:
         row.raise_error("steps", f"`{text}` is not a list of steps such as `0=400 90=300`")
     return parsed or row.raise_error("steps", "must not be empty; for example `0=400 90=300`")
 
 
-def read_windows(rows: Iterable[TraceRow]) -> list[MeasurementWindow]:
+def read_measurement_windows(rows: Iterable[TraceRow]) -> list[MeasurementWindow]:
     parsed = []
     for row in rows:
         row.check_fields("windows")

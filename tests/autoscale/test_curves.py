@@ -16,27 +16,27 @@ CROWDED = SpeedupCurve(parallel_cost=1.0, serial_cost=0.02, communication_cost=0
 
 def measured(curve: SpeedupCurve, *sizes: int, noise: float = 0.0, seed: int = 0) -> tuple[tuple[int, float], ...]:
     chance = Random(seed)
-    return tuple((size, curve.throughput(size) * (1 + noise * chance.uniform(-1, 1))) for size in sizes)
+    return tuple((size, curve.throughput_at(size) * (1 + noise * chance.uniform(-1, 1))) for size in sizes)
 
 
 def test_a_group_that_was_never_measured_is_taken_to_share_its_work_alike() -> None:
     curve = fit_speedup_curve(())
-    assert curve.throughput(8) == 8 * curve.throughput(1)
-    assert curve.max_known_size == 0
+    assert curve.throughput_at(8) == 8 * curve.throughput_at(1)
+    assert curve.max_valid_size == 0
 
 
 def test_one_measure_is_read_as_well_as_can_be() -> None:
     curve = fit_speedup_curve(((4, 200.0),))
-    assert curve.throughput(4) == pytest.approx(200)
-    assert curve.throughput(8) == pytest.approx(400)
-    assert curve.max_known_size == 8
+    assert curve.throughput_at(4) == pytest.approx(200)
+    assert curve.throughput_at(8) == pytest.approx(400)
+    assert curve.max_valid_size == 8
 
 
 @pytest.mark.parametrize(("truth", "sizes"), [(LINEAR, (1, 2)), (AMDAHL, (2, 8)), (CROWDED, (1, 4, 12))])
 def test_as_many_measures_as_a_curve_has_terms_give_it_back(truth: SpeedupCurve, sizes: tuple[int, ...]) -> None:
     curve = fit_speedup_curve(measured(truth, *sizes))
     for size in range(1, 20):
-        assert curve.throughput(size) == pytest.approx(truth.throughput(size), rel=0.05)
+        assert curve.throughput_at(size) == pytest.approx(truth.throughput_at(size), rel=0.05)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -44,18 +44,18 @@ def test_as_many_measures_as_a_curve_has_terms_give_it_back(truth: SpeedupCurve,
 def test_noise_is_seen_through(truth: SpeedupCurve, seed: int) -> None:
     curve = fit_speedup_curve(measured(truth, *range(1, 17), noise=0.1, seed=seed))
     for size in range(1, 17):
-        assert curve.throughput(size) == pytest.approx(truth.throughput(size), rel=0.15)
+        assert curve.throughput_at(size) == pytest.approx(truth.throughput_at(size), rel=0.15)
 
 
 def test_a_group_that_gets_slower_is_seen_to_do_so() -> None:
     curve = fit_speedup_curve(((2, 100.0), (4, 50.0)))
-    assert curve.marginal_gain(2, 2) < 0
-    assert curve.log_speedup(4) < 0
+    assert curve.relative_marginal_gain(2, 2) < 0
+    assert curve.log_marginal_speedup(4) < 0
 
 
 def test_a_member_of_a_linear_group_is_worth_as_much_as_any_other() -> None:
-    assert LINEAR.marginal_gain(17, 2) == pytest.approx(1)
-    assert AMDAHL.marginal_gain(17, 2) < 0.3
+    assert LINEAR.relative_marginal_gain(17, 2) == pytest.approx(1)
+    assert AMDAHL.relative_marginal_gain(17, 2) < 0.3
 
 
 @pytest.mark.parametrize("speed", [0.0, -3.0, float("inf"), float("nan")])
@@ -70,10 +70,10 @@ points = st.tuples(st.integers(1, 10_000), st.floats(1e-6, 1e9))
 def test_any_measures_give_a_curve_whose_members_pay_less_and_less(found: list[tuple[int, float]]) -> None:
     curve = fit_speedup_curve(tuple(found))
     assert min(curve.parallel_cost, curve.serial_cost, curve.communication_cost) >= 0
-    zeals = [curve.log_speedup(size) for size in range(1, 200)]
+    zeals = [curve.log_marginal_speedup(size) for size in range(1, 200)]
     rising = [zeal for zeal in zeals if zeal > 1e-9]
     assert rising == sorted(rising, reverse=True)
-    assert all(curve.throughput(size) > 0 for size in (1, 2, 100, 100_000))
+    assert all(curve.throughput_at(size) > 0 for size in (1, 2, 100, 100_000))
 
 
 @given(st.lists(points, max_size=6, unique_by=lambda point: point[0]), st.randoms(use_true_random=False))
@@ -87,8 +87,8 @@ def test_the_order_of_measures_makes_no_difference(found: list[tuple[int, float]
 def test_the_units_of_work_make_no_difference(found: list[tuple[int, float]], exponent: int) -> None:
     one = fit_speedup_curve(tuple(found))
     other = fit_speedup_curve(tuple((size, speed * 2.0**exponent) for size, speed in found))
-    assert [other.log_speedup(size) for size in range(1, 9)] == pytest.approx(
-        [one.log_speedup(size) for size in range(1, 9)]
+    assert [other.log_marginal_speedup(size) for size in range(1, 9)] == pytest.approx(
+        [one.log_marginal_speedup(size) for size in range(1, 9)]
     )
 
 

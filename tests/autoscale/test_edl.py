@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pliant.autoscale.model import ClusterSnapshot, ElasticGroup, GroupKey, NodeResources, PodShape
-from pliant.autoscale.policies.registry import POLICIES
+from pliant.autoscale.policies.registry import SELECTABLE_POLICIES
 
-EDL = POLICIES["edl"]
+EDL = SELECTABLE_POLICIES["edl"]
 MEGA = 1_000_000
 
 

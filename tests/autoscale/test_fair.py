@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pliant.autoscale.model import ClusterSnapshot, ElasticGroup, PendingPods, SizeDecision, SizeReason
-from pliant.autoscale.policies.registry import POLICIES
+from pliant.autoscale.policies.registry import SELECTABLE_POLICIES
 from tests.autoscale.clusters import carried_out, cluster, group, key, node, nodes, room, scheduled, shape
 
 TWO = shape(2)
@@ -15,7 +15,7 @@ TWO = shape(2)
 
 
 def plan(picture: ClusterSnapshot) -> dict[str, SizeDecision]:
-    return {each.job: verdict for each, verdict in POLICIES["fair"].plan(picture).items()}
+    return {each.job: verdict for each, verdict in SELECTABLE_POLICIES["fair"].plan(picture).items()}
 
 
 def sizes(picture: ClusterSnapshot) -> dict[str, int]:
@@ -223,9 +223,9 @@ def test_twenty_jobs_that_come_one_by_one_share_evenly_and_none_waits(published:
     picture = published
     for newcomer in trainers(20):
         picture = replace(picture, groups=(*picture.groups, newcomer))
-        picture = scheduled(picture, POLICIES["fair"].plan(picture))
+        picture = scheduled(picture, SELECTABLE_POLICIES["fair"].plan(picture))
         assert all(len([place for place in each.replica_nodes if place]) >= 2 for each in picture.groups)
-        picture = scheduled(picture, POLICIES["fair"].plan(picture))
+        picture = scheduled(picture, SELECTABLE_POLICIES["fair"].plan(picture))
     there = [len([place for place in each.replica_nodes if place]) for each in picture.groups]
     assert sum(there) ** 2 / len(there) / sum(each**2 for each in there) > 0.95
     assert max(there) - min(there) <= 1

@@ -18,7 +18,7 @@ from pliant.autoscale.model import (
     SizeReason,
 )
 from pliant.autoscale.policies.goodput import GoodputPolicy
-from pliant.autoscale.policies.registry import POLICIES
+from pliant.autoscale.policies.registry import SELECTABLE_POLICIES
 from pliant.autoscale.speedup import SpeedupCurve, fit_speedup_curve
 
 FLATTENS = SpeedupCurve(parallel_cost=1.0, serial_cost=0.2)
@@ -40,7 +40,7 @@ def a_group(
 
 
 def measured(curve: SpeedupCurve, *sizes: int) -> tuple[tuple[int, float], ...]:
-    return tuple((size, 100 * curve.throughput(size)) for size in sizes)
+    return tuple((size, 100 * curve.throughput_at(size)) for size in sizes)
 
 
 def test_a_group_that_was_never_measured_may_have_all_it_asks_for() -> None:
@@ -122,12 +122,12 @@ def test_room_goes_where_it_makes_the_product_of_all_speeds_largest(truths: list
     cluster = ClusterSnapshot(
         nodes=(NodeResources(name="n", allocatable={"cpu": cores * 1000}),), groups=tuple(groups), max_load=1.0
     )
-    plan = POLICIES["goodput"].plan(cluster)
+    plan = SELECTABLE_POLICIES["goodput"].plan(cluster)
     found = [fit_speedup_curve(each.throughputs) for each in groups]
     tops = [GoodputPolicy().with_useful_max_size(each).max_size for each in groups]
     every = (sizes for sizes in product(*(range(1, top + 1) for top in tops)) if sum(sizes) <= cores)
-    best = max(prod(curve.throughput(size) for curve, size in zip(found, sizes, strict=True)) for sizes in every)
-    ours = prod(curve.throughput(plan[each.key].size) for curve, each in zip(found, groups, strict=True))
+    best = max(prod(curve.throughput_at(size) for curve, size in zip(found, sizes, strict=True)) for sizes in every)
+    ours = prod(curve.throughput_at(plan[each.key].size) for curve, each in zip(found, groups, strict=True))
     assert ours == pytest.approx(best)
 
 
@@ -139,7 +139,7 @@ def test_a_place_changes_hands_only_if_that_is_worth_it() -> None:
         cluster = ClusterSnapshot(
             nodes=(NodeResources(name="n", allocatable={"cpu": 42_000}),), groups=tuple(groups), max_load=1.0
         )
-        return [verdict.size for _, verdict in sorted(POLICIES["goodput"].plan(cluster).items())]
+        return [verdict.size for _, verdict in sorted(SELECTABLE_POLICIES["goodput"].plan(cluster).items())]
 
     assert planned(20, 22) == [20, 22]
     assert planned(16, 26) == [20, 22]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pliant.autoscale.model import ClusterSnapshot, ElasticGroup, GroupKey, NodeResources, PodShape
-from pliant.autoscale.policies.registry import ALL_POLICIES, POLICIES, plan_with_policies
+from pliant.autoscale.policies.registry import SELECTABLE_POLICIES, SIMULATION_POLICIES, plan_with_policies
 from pliant.frontends import scaling
 from tests.autoscale.clusters import scheduled
 from tests.autoscale.pictures import clusters
@@ -36,14 +36,14 @@ def sizes(cluster: ClusterSnapshot, **chosen: str) -> dict[str, int]:
 
 
 def test_users_may_choose_the_policies_there_are() -> None:
-    assert tuple(sorted(POLICIES)) == scaling.AUTOSCALE_POLICIES
-    assert all(policy.name == name for name, policy in ALL_POLICIES.items())
-    assert set(ALL_POLICIES) - set(POLICIES) == {"edl-published"}
+    assert tuple(sorted(SELECTABLE_POLICIES)) == scaling.AUTOSCALE_POLICIES
+    assert all(policy.name == name for name, policy in SIMULATION_POLICIES.items())
+    assert set(SIMULATION_POLICIES) - set(SELECTABLE_POLICIES) == {"edl-published"}
 
 
 def test_where_all_chose_one_policy_it_plans_alone() -> None:
     cluster = cluster_of(a_group("a", 10), a_group("b", 2, most=20))
-    for name, policy in POLICIES.items():
+    for name, policy in SELECTABLE_POLICIES.items():
         keys = [each.key for each in cluster.groups]
         assert plan_with_policies(cluster, dict.fromkeys(keys, name), "fair") == policy.plan(cluster)
         assert plan_with_policies(cluster, {}, name) == policy.plan(cluster)
@@ -75,7 +75,7 @@ def test_a_newcomer_is_let_in_by_groups_of_other_policies() -> None:
     assert sizes(cluster, a="edl", c="goodput") == {"a": 20, "b": 20, "c": 20}
 
 
-@given(clusters(), st.lists(st.sampled_from(sorted(POLICIES)), min_size=6, max_size=6))
+@given(clusters(), st.lists(st.sampled_from(sorted(SELECTABLE_POLICIES)), min_size=6, max_size=6))
 def test_plans_of_any_mixture_come_to_rest(cluster: ClusterSnapshot, names: list[str]) -> None:
     chosen = {each.key: name for each, name in zip(cluster.groups, names, strict=False)}
     for _ in range(12):

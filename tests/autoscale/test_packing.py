@@ -53,9 +53,9 @@ def test_a_closed_node_takes_nobody_and_is_left_out_of_the_load() -> None:
     floor = NodeCapacity(cluster([closed, *nodes(1)], group("a", shape(4), (0, 9), ["closed"]), max_load=0.5))
     foot = floor.footprint_of(shape(4))
     assert found(floor, shape(4)) == "n0"
-    assert floor.is_within_load(foot)
+    assert floor.fits_load_limit(foot)
     floor.allocate(foot, floor.node_positions["n0"])
-    assert not floor.is_within_load(foot)
+    assert not floor.fits_load_limit(foot)
     assert found(floor, shape(4)) == "n0"
 
 

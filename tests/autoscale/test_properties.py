@@ -18,12 +18,12 @@ from pliant.autoscale.model import ClusterSnapshot, ElasticGroup, Policy
 from pliant.autoscale.planning.capacity import LOAD_LIMITED_RESOURCES, NodeCapacity
 from pliant.autoscale.planning.draft import PlanDraft
 from pliant.autoscale.planning.planned_group import UNPINNED, PlannedGroup, has_resource_requests
-from pliant.autoscale.policies.registry import POLICIES, draft_with_policies
+from pliant.autoscale.policies.registry import SELECTABLE_POLICIES, draft_with_policies
 from tests.autoscale.clusters import carried_out, scheduled
 from tests.autoscale.pictures import clusters
 
 RESOURCES = ("cpu", "memory", "nvidia.com/gpu", "pods")
-each_policy = pytest.mark.parametrize("policy", POLICIES.values(), ids=lambda each: each.name)
+each_policy = pytest.mark.parametrize("policy", SELECTABLE_POLICIES.values(), ids=lambda each: each.name)
 
 
 def draft_of(policy: Policy, cluster: ClusterSnapshot) -> PlanDraft:

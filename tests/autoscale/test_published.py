@@ -19,10 +19,10 @@ from pliant.autoscale.policies.published_edl import (
     PublishedEdlOptions,
     PublishedEdlPolicy,
     TrainerJob,
+    elastic_jobs_by_fulfilment,
+    plan_growth_step,
+    plan_shrink_step,
     plan_size_deltas,
-    sort_by_fulfilment,
-    try_grow,
-    try_shrink,
 )
 
 GENERATIONS = [PublishedEdlOptions(), PublishedEdlOptions(shrinks_on_memory=True, deducts_from_node=True)]
@@ -83,7 +83,7 @@ def copied(sums: ClusterTotals) -> ClusterTotals:
 def test_a_trainer_is_added_where_the_original_adds_one(
     case: str, sums: ClusterTotals, job: TrainerJob, change: int, rules: PublishedEdlOptions
 ) -> None:
-    assert try_grow(copied(sums), job, 0, 1.0, rules) == change, case
+    assert plan_growth_step(copied(sums), job, 0, 1.0, rules) == change, case
 
 
 @pytest.mark.parametrize("rules", GENERATIONS)
@@ -92,7 +92,7 @@ def test_trainers_are_taken_away_where_the_original_takes_them(
     case: str, sums: ClusterTotals, job: TrainerJob, changes: list[int], rules: PublishedEdlOptions
 ) -> None:
     sums = copied(sums)
-    assert [try_shrink(sums, job, -each, 1.0, rules) for each in range(len(changes))] == changes, case
+    assert [plan_shrink_step(sums, job, -each, 1.0, rules) for each in range(len(changes))] == changes, case
 
 
 @pytest.mark.parametrize("rules", GENERATIONS)
@@ -109,13 +109,13 @@ def test_fulfilment_is_the_part_of_what_a_job_may_have_beyond_its_least() -> Non
 
 def test_the_least_fulfilled_comes_first_and_who_cannot_change_not_at_all() -> None:
     jobs = [a_job("1..2", 2, name="a"), a_job("1..20", 2, name="b"), a_job("1..10", 2, name="c")]
-    assert [job.key.job for job in sort_by_fulfilment([*jobs, a_job("1..1", 1, name="d")])] == ["b", "c", "a"]
+    assert [job.key.job for job in elastic_jobs_by_fulfilment([*jobs, a_job("1..1", 1, name="d")])] == ["b", "c", "a"]
 
 
 def test_among_equals_whoever_asks_for_less_comes_first() -> None:
     needs = {"a": (1000, 1, 1), "b": (1000, 1, 0), "c": (10000, 1, 0), "d": (1000, 2, 0)}
     jobs = [a_job("1..2", 1, each, name) for name, each in needs.items()]
-    assert [job.key.job for job in sort_by_fulfilment(jobs)] == ["b", "d", "c", "a"]
+    assert [job.key.job for job in elastic_jobs_by_fulfilment(jobs)] == ["b", "d", "c", "a"]
 
 
 @pytest.mark.parametrize("rules", GENERATIONS)

@@ -9,15 +9,15 @@ from random import Random
 
 import pytest
 
-from pliant.autoscale.cooldowns import GroupScaleHistory, ResizeCooldowns, next_cooldown_end, with_cooldowns
+from pliant.autoscale.cooldowns import GroupScaleHistory, ResizeCooldowns, next_cooldown_end, with_cooldown_restrictions
 from pliant.autoscale.model import ClusterSnapshot, ElasticGroup, Policy
-from pliant.autoscale.policies.registry import POLICIES
+from pliant.autoscale.policies.registry import SELECTABLE_POLICIES
 from pliant.autoscale.speedup import SpeedupCurve
 from tests.autoscale.clusters import cluster, group, nodes, scheduled, shape
 
 PACE = ResizeCooldowns()
 PERIOD = 5.0
-each_policy = pytest.mark.parametrize("policy", POLICIES.values(), ids=lambda policy: policy.name)
+each_policy = pytest.mark.parametrize("policy", SELECTABLE_POLICIES.values(), ids=lambda policy: policy.name)
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Hours:
 
     def _round(self) -> None:
         elastics = [self._observed(each) for each in self.cluster.groups]
-        held = [with_cooldowns(each, self.histories[each.key], self.now, PACE) for each in elastics]
+        held = [with_cooldown_restrictions(each, self.histories[each.key], self.now, PACE) for each in elastics]
         plan = self.policy.plan(replace(self.cluster, groups=tuple(held)))
         for each in elastics:
             by = plan[each.key].size - each.size
@@ -71,7 +71,7 @@ class Hours:
         truth = self.truths.get(each.key.job)
         if truth is None or not is_up or not each.size:
             return each
-        speed = truth.throughput(each.size) * (1 + 0.03 * self.chance.uniform(-1, 1))
+        speed = truth.throughput_at(each.size) * (1 + 0.03 * self.chance.uniform(-1, 1))
         return replace(each, throughputs=tuple(sorted({**dict(each.throughputs), each.size: speed}.items())))
 
     def _refused(self, each: ElasticGroup) -> ElasticGroup:
@@ -106,7 +106,7 @@ def test_members_that_no_node_takes_are_tried_ever_more_seldom(policy: Policy) -
 def test_goodput_gives_places_to_groups_that_become_faster_and_is_then_at_rest() -> None:
     truths = {"flat": SpeedupCurve(1.0, 0.5), "steep": SpeedupCurve(1.0, 0.001), "slows": SpeedupCurve(1.0, 0.0, 0.1)}
     groups = [group(name, shape(1), (1, 30), ["n0"]) for name in truths]
-    hours = Hours(POLICIES["goodput"], cluster(nodes(4), *groups), truths=truths).pass_by(1800)
+    hours = Hours(SELECTABLE_POLICIES["goodput"], cluster(nodes(4), *groups), truths=truths).pass_by(1800)
     flat, steep, slows = hours.sizes
     assert steep == 30
     assert slows in (2, 3)  # three are the fastest, the third hardly adds
@@ -118,7 +118,7 @@ def test_goodput_gives_places_to_groups_that_become_faster_and_is_then_at_rest()
 def test_goodput_does_not_swing_where_groups_that_are_measured_anew_share_too_little_room() -> None:
     truths = {f"j{each}": SpeedupCurve(1.0, 0.01 * 2**each) for each in range(6)}
     groups = [group(name, shape(1), (1, 30), ["n0"]) for name in truths]
-    hours = Hours(POLICIES["goodput"], cluster(nodes(3), *groups), truths=truths).pass_by(1200)
+    hours = Hours(SELECTABLE_POLICIES["goodput"], cluster(nodes(3), *groups), truths=truths).pass_by(1200)
     assert sum(hours.sizes) == 30
     assert hours.sizes == sorted(hours.sizes, reverse=True)
     before = len(hours.resizes)

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from datetime import timedelta
 
-from pliant.cli.explain.capacity import find_shortages, shortage_text
+from pliant.cli.explain.capacity import find_permanent_shortages, shortage_text
 from pliant.cli.local.run_state import RunState
 from pliant.cli.output.log_streams import LogStreams
 from pliant.cli.output.style import TerminalStyle
@@ -27,7 +27,7 @@ from pliant.kube.objects import (
     PodStatus,
 )
 from pliant.model.job import Job, JobKey
-from pliant.model.labels import REPLICA_INDEX_LABEL, REPLICA_NAME_LABEL, RESTART_COUNT_LABEL
+from pliant.model.labels import ATTEMPT_LABEL, REPLICA_GROUP_LABEL, REPLICA_INDEX_LABEL
 from pliant.model.state import EngineState, GroupState, JobPhase, RestartCause
 from tests.builders import NOON, make_group, make_job
 
@@ -63,7 +63,7 @@ def pod(
         metadata=ObjectMeta(
             name=f"demo-worker-{index}",
             uid=f"{index}/{attempt}",
-            labels={REPLICA_NAME_LABEL: "worker", REPLICA_INDEX_LABEL: str(index), RESTART_COUNT_LABEL: str(attempt)},
+            labels={REPLICA_GROUP_LABEL: "worker", REPLICA_INDEX_LABEL: str(index), ATTEMPT_LABEL: str(attempt)},
             owner_references=(OwnerReference(uid="job-uid", controller=True),),
         ),
         spec=PodSpec(restart_policy="Never", containers=(Container(name="trainer"),)),
@@ -109,10 +109,10 @@ def test_members_are_named_shortly_when_there_is_one_job_and_fully_when_there_ar
 
 def test_a_run_is_over_when_every_job_is() -> None:
     board = board_with(make_job(state=in_phase(JobPhase.SUCCEED)))
-    assert board.is_finished()
+    assert board.are_all_jobs_finished()
     other = make_job()
     board.update_job(replace(other, key=JobKey("default", "other"), owner=replace(other.owner, uid="other")))
-    assert not board.is_finished()
+    assert not board.are_all_jobs_finished()
 
 
 def test_the_first_cause_is_the_first_failure_though_others_follow() -> None:
@@ -154,7 +154,7 @@ def test_everything_that_is_missing_is_told_as_people_write_it() -> None:
         metadata=ObjectMeta(name="node-0"),
         status=NodeStatus(allocatable={"cpu": "8", "memory": "24684100Ki", "pods": "10"}),
     )
-    assert shortage_text(find_shortages(template, [machine])) == (
+    assert shortage_text(find_permanent_shortages(template, [machine])) == (
         "it requests 900Gi memory, but no node has more than 23.5Gi; "
         "and it requests 4 nvidia.com/gpu, but no node has more than 0; "
         "reduce the requests, or enlarge the nodes with --node-memory, --node-gpu"
@@ -165,13 +165,13 @@ def test_members_that_fit_alone_but_not_together_are_told_of_before_they_wait() 
     asked = {"spec": {"containers": [{"name": "x", "resources": {"requests": {"cpu": "1500m"}}}]}}
     board = board_with(make_job(replace(make_group(size=3), template=asked)))
     board.set_nodes([node("2"), node("2")])
-    [told] = board.resource_shortages()
+    [told] = board.total_shortage_texts()
     assert told.startswith("demo: its replicas request 4.5 cpu in total, but the nodes have 4: some wait")
     assert told.endswith("add capacity with --nodes or --node-cpu")
     board.set_nodes([node("2"), node("2"), node("2")])
-    assert list(board.resource_shortages()) == []
+    assert list(board.total_shortage_texts()) == []
     board.set_nodes([node("1")])
-    assert list(board.resource_shortages()) == []  # no node holds even one: that is told otherwise
+    assert list(board.total_shortage_texts()) == []  # no node holds even one: that is told otherwise
 
 
 def node(cpu: str) -> Node:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import yaml
 
-from pliant.cli.cluster.job_context import ClusterContext
+from pliant.cli.cluster.job_context import JobContext
 from pliant.frontends.elasticjob.job import ElasticJobFrontend
 from pliant.kube.objects import Pod
 from pliant.model.state import EngineState, JobPhase
@@ -91,7 +91,7 @@ def test_members_that_a_master_made_are_told_of_by_their_titles() -> None:
     state = EngineState(phase=JobPhase.RUNNING, started_at=job.created_at)
     raw = foreign_pod({"metadata": {"name": "ej", "uid": "u"}}, 3)
     pod = msgspec.convert({**raw, "status": {"phase": "Running"}}, Pod, strict=False)
-    around = ClusterContext(pods=[pod])
+    around = JobContext(pods=[pod])
     places = around.match_replicas(dataclasses.replace(job, state=state), job.created_at)
     assert [place.display_name for place in places] == ["dlrover-master-0", "worker-3"]
 

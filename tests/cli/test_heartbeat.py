@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from pliant.cli.cluster import waiting as module
-from pliant.cli.cluster.waiting import ClusterLost, monitor_reachability
+from pliant.cli.cluster.waiting import ClusterLost, raise_when_unreachable
 from pliant.errors import Forbidden, PliantError, ServerError, Unreachable
 from pliant.kube.client import KubeClient
 
@@ -40,10 +40,10 @@ class Answers:
 async def test_a_cluster_is_lost_when_it_does_not_answer(
     monkeypatch: pytest.MonkeyPatch, last: PliantError | None, words: str
 ) -> None:
-    monkeypatch.setattr(module, "CHECK_INTERVAL", 0.0)
-    monkeypatch.setattr(module, "ANSWER_TIMEOUT", 0.05)
+    monkeypatch.setattr(module, "REACHABILITY_CHECK_INTERVAL_SECONDS", 0.0)
+    monkeypatch.setattr(module, "REACHABILITY_TIMEOUT_SECONDS", 0.05)
     refusal = Forbidden(403, "Forbidden", "no")  # an answer, too
     client = Answers(b"{}", refusal, *([last] if last else []))
     with pytest.raises(ClusterLost) as lost:
-        await monitor_reachability(cast(KubeClient, client))
+        await raise_when_unreachable(cast(KubeClient, client))
     assert str(lost.value) == words

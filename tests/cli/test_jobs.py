@@ -7,7 +7,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from pliant.cli.cluster.apply import install_crds
-from pliant.cli.cluster.job_lookup import find_job, frontends_by_name, list_jobs, parse_job_object, qualified_kind
+from pliant.cli.cluster.job_lookup import (
+    find_job,
+    frontends_by_name,
+    list_jobs,
+    parse_job_object,
+    unambiguous_kind_name,
+)
 from pliant.cli.cluster.target import ClusterTarget
 from pliant.cli.input.yaml_reader import parse_documents
 from pliant.controllers.job import resource_of
@@ -77,8 +83,8 @@ async def test_kinds_of_the_same_name_are_told_apart_by_their_group(door: Doorke
     for name in ("pdj/twin", "PaddleJob.batch.paddlepaddle.org/twin"):
         assert (await find_job(target(door), name)).frontend is PDJ
     assert (await find_job(target(door), "paddlejobs.kubeflow.org/twin")).frontend is NAMESAKE
-    assert qualified_kind(PDJ, PDJ.plural) == "paddlejobs.batch.paddlepaddle.org"
-    assert qualified_kind(AITJ, AITJ.plural) == AITJ.plural
+    assert unambiguous_kind_name(PDJ, PDJ.plural) == "paddlejobs.batch.paddlepaddle.org"
+    assert unambiguous_kind_name(AITJ, AITJ.plural) == AITJ.plural
 
 
 async def test_a_job_that_is_not_there_is_looked_for_nearby(door: Doorkeeper) -> None:

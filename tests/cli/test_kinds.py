@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pliant.cli.cluster.apply import install_crds
-from pliant.cli.commands.admin.operator import check_kinds_served
+from pliant.cli.commands.admin.operator import check_any_kind_served
 from pliant.cli.explain.cluster_checks import FindingSeverity, examine_cluster
 from pliant.cli.input.kinds_option import choose_crds, choose_kinds, crd_name, format_kinds_option
 from pliant.cli.input.operator_options import DEFAULT_LEASE_NAME
@@ -16,7 +16,7 @@ from pliant.cli.main import main
 from pliant.controllers.rbac.permissions import operator_permissions
 from pliant.errors import UnsupportedEnvironment
 from pliant.frontends import FRONTENDS
-from pliant.frontends.families import KIND_FAMILIES
+from pliant.frontends.families import API_GROUP_BY_FAMILY
 from pliant.plugins.registry import registered_kinds
 from tests.embedded.serving import serving
 from tests.quickyaml import documents
@@ -35,15 +35,15 @@ def allowed(*words: str) -> set[tuple[str, str]]:
     return {(str(right), verb) for right in rights for verb in right.verbs}
 
 
-@pytest.mark.parametrize("family", KIND_FAMILIES)
+@pytest.mark.parametrize("family", API_GROUP_BY_FAMILY)
 def test_a_family_is_every_kind_of_its_api_group(family: str) -> None:
-    expected = [crd_name(kind) for kind in registered_kinds().values() if kind.group == KIND_FAMILIES[family]]
+    expected = [crd_name(kind) for kind in registered_kinds().values() if kind.group == API_GROUP_BY_FAMILY[family]]
     assert expected
-    assert names(family) == names(KIND_FAMILIES[family]) == expected
+    assert names(family) == names(API_GROUP_BY_FAMILY[family]) == expected
 
 
 def test_every_kind_of_pliant_has_a_family() -> None:
-    assert {kind.group for kind in FRONTENDS.values()} == set(KIND_FAMILIES.values())
+    assert {kind.group for kind in FRONTENDS.values()} == set(API_GROUP_BY_FAMILY.values())
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_an_unknown_word_is_refused_with_what_can_be_chosen() -> None:
         choose_kinds(["paddle", "nothing"])
     [problem] = refused.value.problems
     assert problem.message == "unknown kind `nothing`"
-    assert all(family in problem.fix for family in KIND_FAMILIES)
+    assert all(family in problem.fix for family in API_GROUP_BY_FAMILY)
     assert all(kind.kind in problem.fix for kind in registered_kinds().values())
 
 
@@ -86,7 +86,7 @@ def test_an_unknown_word_is_refused_with_what_can_be_chosen() -> None:
     [
         (["pj", "tj"], "paddle"),
         (["dl", "PyTorchJob", "mxjobs.mpba.fbk.eu"], "pytorchjobs.kubeflow.org,dl"),
-        (list(KIND_FAMILIES), ""),
+        (list(API_GROUP_BY_FAMILY), ""),
     ],
 )
 def test_the_argument_chooses_the_same_kinds_with_whole_families_by_name(words: list[str], argument: str) -> None:
@@ -102,7 +102,7 @@ def test_plans_are_defined_with_their_jobs_or_alone() -> None:
     assert plurals("scaleplans.elastic.iml.github.io") == ["scaleplans"]
 
 
-@pytest.mark.parametrize("words", [[family] for family in KIND_FAMILIES] + [["PyTorchJob"], ["paddle", "dl"]])
+@pytest.mark.parametrize("words", [[family] for family in API_GROUP_BY_FAMILY] + [["PyTorchJob"], ["paddle", "dl"]])
 def test_fewer_kinds_need_fewer_rights_and_none_beyond_those_of_all(words: list[str]) -> None:
     some = allowed(*words)
     assert some < allowed()
@@ -149,9 +149,9 @@ def test_an_empty_list_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 async def test_an_operator_of_some_kinds_asks_for_these_alone() -> None:
     async with serving() as served:
         await install_crds(served.client, choose_kinds(["paddle"]))
-        await check_kinds_served(served.client, (), choose_kinds(["paddle", "PyTorchJob"]))
+        await check_any_kind_served(served.client, (), choose_kinds(["paddle", "PyTorchJob"]))
         with pytest.raises(UnsupportedEnvironment, match=r"serves no job kind of dl; .*pliant crds --kinds dl "):
-            await check_kinds_served(served.client, (), choose_kinds(["dl"]))
+            await check_any_kind_served(served.client, (), choose_kinds(["dl"]))
 
 
 async def test_the_doctor_looks_at_the_definitions_of_some_kinds() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pliant.cli.output.log_lines import MAX_LINE_LENGTH, LineSplitter, sanitize_line
+from pliant.cli.output.log_lines import MAX_LOG_LINE_LENGTH, LineSplitter, sanitize_line
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from pliant.cli.output.log_lines import MAX_LINE_LENGTH, LineSplitter, sanitize_
         ("10%\r50%\r100%\r", "100%"),
         ("\u202eevil", "\\u202eevil"),
         ("naïve 漢字 🙂", "naïve 漢字 🙂"),
-        ("x" * (MAX_LINE_LENGTH + 1), "x" * MAX_LINE_LENGTH + "… (cut)"),
+        ("x" * (MAX_LOG_LINE_LENGTH + 1), "x" * MAX_LOG_LINE_LENGTH + "… (cut)"),
     ],
 )
 def test_a_line_is_made_safe(written: str, shown: str) -> None:
@@ -34,18 +34,18 @@ def test_lines_are_whole_however_the_bytes_arrive() -> None:
     assert splitter.feed(b"fir") == []
     assert splitter.feed(b"st\nsec") == ["first"]
     assert splitter.feed(b"ond\n\nlast") == ["second", ""]
-    assert splitter.close() == ["last"]
-    assert splitter.close() == []
+    assert splitter.flush() == ["last"]
+    assert splitter.flush() == []
 
 
 def test_a_line_without_end_costs_no_memory_and_is_cut() -> None:
     splitter = LineSplitter()
     for _ in range(1000):
         assert splitter.feed("ü".encode() * 1000) == []
-    assert len(splitter._rest) <= 4 * (MAX_LINE_LENGTH + 1)
+    assert len(splitter._rest) <= 4 * (MAX_LOG_LINE_LENGTH + 1)
     [line] = splitter.feed(b"\nnext")
-    assert line == "ü" * MAX_LINE_LENGTH + "… (cut)"
-    assert splitter.close() == ["next"]
+    assert line == "ü" * MAX_LOG_LINE_LENGTH + "… (cut)"
+    assert splitter.flush() == ["next"]
 
 
 @given(st.binary(max_size=300), st.lists(st.integers(0, 300), max_size=5))
@@ -53,7 +53,7 @@ def test_the_cut_of_the_stream_never_matters(data: bytes, cuts: list[int]) -> No
     whole, pieces = LineSplitter(), LineSplitter()
     edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
     got = [line for start, end in itertools.pairwise(edges) for line in pieces.feed(data[start:end])]
-    assert got + pieces.close() == whole.feed(data) + whole.close()
+    assert got + pieces.flush() == whole.feed(data) + whole.flush()
 
 
 @given(st.text(max_size=200))

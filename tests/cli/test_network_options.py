@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pliant.cli.input.local_cluster_options import add_node_options, cluster_config
+from pliant.cli.input.local_cluster_options import add_local_cluster_options, cluster_config
 from pliant.embedded.network.egress_connector import EgressPolicy
 
 
@@ -21,6 +21,6 @@ from pliant.embedded.network.egress_connector import EgressPolicy
 )
 def test_options_say_what_pods_may_reach(options: list[str], egress: EgressPolicy) -> None:
     parser = ArgumentParser()
-    add_node_options(parser)
+    add_local_cluster_options(parser)
     config = cluster_config(parser.parse_args(options), Path("/data"), workspace=Path("/work"), durable=False)
     assert config.egress == egress

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from pliant.cli.cluster.apply import catalog_for_manifests
+from pliant.cli.cluster.apply import kind_registry_for_manifests
 from pliant.cli.commands.local import new
-from pliant.cli.input.manifest_checks import check_runnable
+from pliant.cli.input.manifest_checks import check_runnable_locally
 from pliant.cli.input.manifests import load_manifests
 from pliant.cli.main import main
-from pliant.cli.starters import KUBEFLOW, STARTERS, program_files
+from pliant.cli.starters import KUBEFLOW, STARTERS_BY_FRAMEWORK, starter_program_files
 from tests.cli.ordinary_user import OrdinaryUser
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "frameworks"
 ALONE = ("generic", "elastic")
 """Those that need nothing but Python, and are tried here."""
-WRITTEN = [(framework, kind) for framework, starter in STARTERS.items() for kind in starter.kinds]
+WRITTEN = [(framework, kind) for framework, starter in STARTERS_BY_FRAMEWORK.items() for kind in starter.kinds]
 
 
 def made(*words: str) -> int:
@@ -32,16 +32,16 @@ def made(*words: str) -> int:
 def test_every_starter_is_a_job_that_can_be_run(framework: str, kind: str, tmp_path: Path) -> None:
     assert made(framework, "first-try", "--kind", kind, "--out", str(tmp_path / "job")) == 0
     [manifest] = manifests = load_manifests([str(tmp_path / "job" / "job.yaml")])
-    check_runnable(manifests, catalog_for_manifests(manifests), "default")
+    check_runnable_locally(manifests, kind_registry_for_manifests(manifests), "default")
     assert manifest.name == "first-try"
     assert manifest.api_version.startswith("kubeflow.org") == (kind == KUBEFLOW)
     for program in (tmp_path / "job").glob("*.py"):
         compile(program.read_text(), program.name, "exec")
 
 
-@pytest.mark.parametrize("framework", [name for name in STARTERS if name not in ALONE])
+@pytest.mark.parametrize("framework", [name for name in STARTERS_BY_FRAMEWORK if name not in ALONE])
 def test_the_program_of_a_starter_is_the_one_that_is_tried_for_real(framework: str) -> None:
-    assert program_files(framework)["train.py"] == (EXAMPLES / framework / "train.py").read_text()
+    assert starter_program_files(framework)["train.py"] == (EXAMPLES / framework / "train.py").read_text()
 
 
 def test_nothing_is_written_over(

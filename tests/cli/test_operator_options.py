@@ -42,7 +42,7 @@ def understood(line: str) -> Namespace:
 def test_a_known_command_line_is_understood() -> None:
     args = understood(KNOWN_LINE)
     assert (args.server, args.verbosity, args.workers) == ("10.0.0.1:8080", 4, 1000)
-    assert (args.leader_elect, operator_config(args)) == (True, replace(HERE, should_fail_on_creation=True))
+    assert (args.leader_elect, operator_config(args)) == (True, replace(HERE, should_fail_on_creation_timeout=True))
 
 
 def test_writes_at_a_time_have_a_limit_of_ones_own() -> None:
@@ -72,9 +72,9 @@ def test_patience_becomes_the_rules_of_all_jobs() -> None:
     )
     assert operator_config(args) == replace(
         HERE,
-        creation_timeout=timedelta(hours=1.5),
+        container_creation_timeout=timedelta(hours=1.5),
         creation_retry_window=timedelta(hours=1.5),
-        should_fail_on_creation=True,
+        should_fail_on_creation_timeout=True,
         node_grace_period=timedelta(seconds=0.5),
     )
 
@@ -230,7 +230,7 @@ def test_the_autoscaler_is_fair_unless_told_otherwise() -> None:
     assert autoscale_options(understood("--autoscale off")) == AutoscaleOptions(policy="")
     told = autoscale_options(understood("--autoscale goodput,recommend --autoscale-period 2s --autoscale-cooldown 0"))
     assert (told.policy, told.is_advice_only, told.period) == ("goodput", True, timedelta(seconds=2))
-    assert (told.cooldowns.cooldown, told.cooldowns.manual_edit_freeze) == (0.0, 300.0)
+    assert (told.cooldowns.opposite_direction_cooldown, told.cooldowns.manual_edit_freeze) == (0.0, 300.0)
     advised = autoscale_options(understood("--autoscale-recommend"))
     assert (advised.policy, advised.is_advice_only) == ("fair", True)
 

@@ -6,7 +6,7 @@ import pytest
 
 from pliant.cli.local.run_state import GroupStatusLine
 from pliant.cli.output.live_view import render_group_line
-from pliant.cli.output.progress import GroupProgress, parse_progress, render_bar
+from pliant.cli.output.progress import TrainingProgress, parse_progress_line, render_bar
 
 
 @pytest.mark.parametrize(
@@ -20,31 +20,31 @@ from pliant.cli.output.progress import GroupProgress, parse_progress, render_bar
     ],
 )
 def test_a_line_reports_steps_and_figures(line: str, text: str) -> None:
-    assert str(parse_progress(line)) == text
+    assert str(parse_progress_line(line)) == text
 
 
 @pytest.mark.parametrize("line", ["pliant: ", "pliant: hello", "pliant: step=x", "appliant:step=1", ""])
 def test_other_lines_report_nothing(line: str) -> None:
-    assert parse_progress(line) is None
+    assert parse_progress_line(line) is None
 
 
 def test_what_a_report_leaves_out_stays_known() -> None:
-    first = parse_progress("pliant: step=1 total=10 loss=3")
-    later = parse_progress("pliant: step=2", first)
-    assert later == GroupProgress(step=2, total=10, metrics=(("loss", 3.0),))
+    first = parse_progress_line("pliant: step=1 total=10 loss=3")
+    later = parse_progress_line("pliant: step=2", first)
+    assert later == TrainingProgress(step=2, total=10, metrics=(("loss", 3.0),))
     assert later.fraction_done == 0.2
 
 
 @pytest.mark.parametrize(("step", "total", "share"), [(5, 10, 0.5), (20, 10, 1.0), (5, 0, None), (None, 9, None)])
 def test_a_share_is_told_only_of_a_known_whole(step: int | None, total: int | None, share: float | None) -> None:
-    assert GroupProgress(step=step, total=total).fraction_done == share
+    assert TrainingProgress(step=step, total=total).fraction_done == share
 
 
 def test_the_live_view_paints_a_bar() -> None:
     assert render_bar(0.5, 4) == "██░░"
     line = GroupStatusLine(
         job="demo", group="worker", phase="Running", running=2, succeeded=0, size=2, restarts=0, message="",
-        progress=GroupProgress(step=120, total=240, metrics=(("loss", 0.31),)),
+        progress=TrainingProgress(step=120, total=240, metrics=(("loss", 0.31),)),
     )  # fmt: skip
     assert "██████████░░░░░░░░░░  50%  step 120/240  loss 0.31" in render_group_line(line, 11).plain
 
@@ -60,7 +60,7 @@ def test_the_live_view_paints_a_bar() -> None:
 def test_a_narrow_terminal_shortens_the_bar_before_the_numbers(width: int, shown: str) -> None:
     line = GroupStatusLine(
         job="demo", group="worker", phase="Running", running=2, succeeded=0, size=2, restarts=0, message="",
-        progress=GroupProgress(step=120, total=240, metrics=(("loss", 0.31),)),
+        progress=TrainingProgress(step=120, total=240, metrics=(("loss", 0.31),)),
     )  # fmt: skip
     assert render_group_line(line, 11, width).plain == shown
 
@@ -79,7 +79,7 @@ def test_a_narrow_terminal_shortens_the_bar_before_the_numbers(width: int, shown
     ],
 )
 def test_lines_in_other_words_are_understood_too(line: str, shown: str) -> None:
-    assert str(parse_progress(line)) == shown
+    assert str(parse_progress_line(line)) == shown
 
 
 @pytest.mark.parametrize(
@@ -98,11 +98,11 @@ def test_lines_in_other_words_are_understood_too(line: str, shown: str) -> None:
     ],
 )
 def test_lines_that_only_look_alike_report_nothing(line: str) -> None:
-    assert parse_progress(line) is None
+    assert parse_progress_line(line) is None
 
 
 def test_a_share_is_known_from_steps_or_from_a_percentage() -> None:
     assert [
         each and each.fraction_done
-        for each in map(parse_progress, ("pliant: 45%", "pliant: step=1 total=4 percent=90"))
+        for each in map(parse_progress_line, ("pliant: 45%", "pliant: step=1 total=4 percent=90"))
     ] == [0.45, 0.25]

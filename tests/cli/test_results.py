@@ -9,11 +9,11 @@ import pytest
 
 from pliant.cli.cluster.job_lookup import JobObject
 from pliant.cli.output.job_summary import (
-    failure_summary,
     failure_text,
     message_with_progress,
     phase_durations_text,
     progress_detail_text,
+    short_failure_text,
 )
 from pliant.frontends import FRONTENDS
 from pliant.model.state import EngineState, JobPhase, PhaseStart, ReplicaFailure, RestartCause
@@ -54,7 +54,7 @@ def failure(**fields: Any) -> ReplicaFailure:
     ],
 )
 def test_a_failure_is_told_at_length_and_in_a_word(found: ReplicaFailure, text: str, brief: str) -> None:
-    assert (failure_text(found), failure_summary(found)) == (text, brief)
+    assert (failure_text(found), short_failure_text(found)) == (text, brief)
 
 
 def test_the_present_phase_counts_until_now() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pliant.cli.cluster.apply import install_crds
-from pliant.cli.commands.admin.operator import check_kinds_served
+from pliant.cli.commands.admin.operator import check_any_kind_served
 from pliant.cli.input.problems import InvalidInput
 from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
 from pliant.embedded.apiserver.server import ApiServer
@@ -83,12 +83,12 @@ async def test_an_operator_says_what_a_cluster_lacks() -> None:
     async with ApiServer.start(Store.in_memory(), KindRegistry.with_builtin_kinds(), SystemClock()) as api:
         client = KubeClient(InProcessTransport(api))
         with pytest.raises(UnsupportedEnvironment, match=r"serves no job kind.*--install-crds"):
-            await check_kinds_served(client)
+            await check_any_kind_served(client)
         await client.create(CRDS, None, FRONTENDS["elasticdeeplearning.ai", "AITrainingJob"].crd())
-        await check_kinds_served(client)
+        await check_any_kind_served(client)
         for _ in range(2):  # a second time updates what is there
             await install_crds(client, [*FRONTENDS.values()][:2])
-        await check_kinds_served(client, ["default"])
+        await check_any_kind_served(client, ["default"])
 
 
 async def test_several_jobs_end_in_one_verdict_each() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from pliant.cli.input.manifests import load_manifests
 from pliant.cli.input.problems import InvalidInput
-from pliant.cli.input.set_option import with_settings
+from pliant.cli.input.set_option import with_job_fields_set
 from tests.cli.test_mistakes import GOOD
 
 MAP = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: code}\n"
@@ -18,7 +18,7 @@ MAP = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: code}\n"
 def job_with(tmp_path: Path, *settings: str) -> dict[str, Any]:
     file = tmp_path / "job.yaml"
     file.write_text(GOOD + MAP)
-    job, other = with_settings(load_manifests([str(file)]), settings)
+    job, other = with_job_fields_set(load_manifests([str(file)]), settings)
     assert other.raw == {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "code"}}
     return job.raw
 

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from pliant.cli.cluster.job_context import ClusterContext, JobEvent
+from pliant.cli.cluster.job_context import JobContext, JobEvent
 from pliant.cli.cluster.job_lookup import JobObject, parse_job_object
 from pliant.cli.explain.failure_hints import explain_exit
-from pliant.cli.explain.job_explanation import Evidence, JobExplanation, explain_job
+from pliant.cli.explain.job_explanation import JobEvidence, JobExplanation, explain_job
 from pliant.cli.explain.render import render_explanation
 from pliant.cli.output.style import TerminalStyle
 from pliant.embedded.object_views import PodView
@@ -46,7 +46,7 @@ def one(job: Job | None, problem: str = "") -> JobObject:
 
 
 def told_of(job: Job | None, *pods: Pod, problem: str = "", **around: Any) -> JobExplanation:
-    return explain_job(Evidence(job_object=one(job, problem), context=ClusterContext(pods=pods, **around), now=LATER))
+    return explain_job(JobEvidence(job_object=one(job, problem), context=JobContext(pods=pods, **around), now=LATER))
 
 
 def state(phase: JobPhase, message: str = "", **fields: Any) -> EngineState:
@@ -106,7 +106,7 @@ def test_growing_waits_are_told() -> None:
     group = make_group(restart=restarting(limit=9))
     told = told_of(make_job(group, state=state(JobPhase.RESTARTING, "again", groups={"worker": memory})))
     assert "worker-0, worker-1: restarts in 8.0s; the back-off grows while its group keeps failing" in sentences(told)
-    assert told.facts == ["worker has used 4 of 9 restarts (app 4), 5 left."]
+    assert told.details == ["worker has used 4 of 9 restarts (app 4), 5 left."]
 
 
 def test_faulty_nodes_and_nodes_kept_off_are_told() -> None:
@@ -134,9 +134,9 @@ def test_what_is_free_is_told_to_who_waits_for_room() -> None:
         for phase in ("Running", "Succeeded")
     }
     waiting = pod(0, phase="Pending", unschedulable="0/1 nodes are available: 1 Insufficient nvidia.com/gpu.")
-    told = told_of(job, waiting, nodes={"node-0": machine}, all_pods=(tenants["Running"],))
+    told = told_of(job, waiting, nodes={"node-0": machine}, cluster_pods=(tenants["Running"],))
     assert "It requests 1 nvidia.com/gpu, but no node has more than 0 free." in sentences(told)
-    told = told_of(job, waiting, nodes={"node-0": machine}, all_pods=(tenants["Succeeded"],))
+    told = told_of(job, waiting, nodes={"node-0": machine}, cluster_pods=(tenants["Succeeded"],))
     assert "free" not in sentences(told)
 
 
@@ -148,7 +148,7 @@ def test_sizes_say_who_asked_and_what_held_them_back() -> None:
     group = make_group(size=4, min_size=1, max_size=4, is_elastic=True)
     memory = GroupState(applied_size=4, size_requests=requests)
     told = told_of(make_job(group, state=state(JobPhase.RUNNING, "fine", groups={"worker": memory})))
-    assert told.facts == [
+    assert told.details == [
         "worker has size 4: the scale subresource requested 9 4m ago; before that the spec requested 2; bounds 1–4."
     ]
 
@@ -163,7 +163,7 @@ def test_sizes_say_what_the_autoscaler_asked_for_and_thinks() -> None:
     memory = GroupState(applied_size=4, size_requests=requests, advice=advice)
     told = told_of(make_job(group, state=state(JobPhase.RUNNING, "fine", groups={"worker": memory})))
     asked = "the autoscaler requested 4 4m ago (2 more fit)"
-    assert told.facts == [
+    assert told.details == [
         f"worker has size 4: {asked}; before that the spec requested 2; bounds 2–6.",
         "worker: the autoscaler recommends this size: no node has 5 CPU free (InsufficientCapacity).",
     ]
@@ -176,7 +176,7 @@ def test_a_size_that_nobody_can_change_says_why() -> None:
     told = told_of(
         make_job(group, state=state(JobPhase.RUNNING, "fine", groups={"worker": GroupState(applied_size=2)}))
     )
-    assert told.facts == ["worker: its size is fixed: servers count their trainers."]
+    assert told.details == ["worker: its size is fixed: servers count their trainers."]
 
 
 def test_history_runs_backwards_and_holds_warnings_about_pods() -> None:
@@ -250,7 +250,7 @@ def test_a_first_cause_whose_pod_is_gone_is_told_with_its_last_words() -> None:
         "Root cause: worker-1 exited with code 1 (on n1, container main, attempt 0, 5m ago)."
     )
     assert told.reasons[0].log_lines == ["a", "RuntimeError: b"]
-    assert "Time: queued 2.0s, running 1m01s; total 1m03s." in told.facts
+    assert "Time: queued 2.0s, running 1m01s; total 1m03s." in told.details
 
 
 def test_while_a_job_goes_on_the_cause_of_its_latest_restart_is_told() -> None:

@@ -11,10 +11,16 @@ import pytest
 from pliant.cli.commands.admin.completion import bash_script, fish_script, list_options, zsh_script
 from pliant.cli.commands.jobs.top import cpu_and_memory_text
 from pliant.cli.durations import format_age
-from pliant.cli.input.field_paths import merge_patch, replicas_path, scale_path, suspend_path, with_field
+from pliant.cli.input.field_paths import (
+    group_replicas_path,
+    merge_patch_for_field,
+    scale_replicas_path,
+    suspend_path,
+    with_field,
+)
 from pliant.cli.main import COMMAND_SUMMARIES
 from pliant.cli.output.style import TerminalStyle
-from pliant.cli.output.table import Table, display_width, fit_line, truncate_to_width
+from pliant.cli.output.table import Table, collapse_and_truncate, display_width, truncate_to_width
 from pliant.errors import UserError
 from pliant.frontends import FRONTENDS, Frontend
 
@@ -30,7 +36,7 @@ def test_a_pipe_gets_everything_and_no_colour() -> None:
     long = "x" * 500
     assert Table(("A", "B"), TerminalStyle()).render([["Running", long]])[1].endswith(long)
     assert "\x1b[32mRunning" in Table(("A", "B"), TerminalStyle(has_colour=True)).render_row(["Running", "x"])
-    assert fit_line("a\n b", 0) == "a b"
+    assert collapse_and_truncate("a\n b", 0) == "a b"
 
 
 @pytest.mark.parametrize("width", [10, 20, 40, 80, 200])
@@ -76,21 +82,21 @@ def test_every_kind_can_be_suspended(frontend: Frontend) -> None:
     ],
 )
 def test_the_size_of_a_group_is_found_in_any_dialect(spec: dict[str, Any], path: tuple[str, ...]) -> None:
-    assert replicas_path({"spec": spec}, "worker") == path
+    assert group_replicas_path({"spec": spec}, "worker") == path
 
 
 def test_a_group_that_is_not_written_is_not_made_up() -> None:
     with pytest.raises(UserError, match="no field for the replicas"):
-        replicas_path({"spec": {"replicaSpecs": {"ps": {"template": {"worker": {"template": {}}}}}}}, "worker")
+        group_replicas_path({"spec": {"replicaSpecs": {"ps": {"template": {"worker": {"template": {}}}}}}}, "worker")
 
 
 def test_one_field_is_set_and_nothing_else() -> None:
     raw: dict[str, Any] = {"spec": {"a": 1}}
     assert with_field(raw, ("spec", "b", "c"), 2) == {"spec": {"a": 1, "b": {"c": 2}}}
     assert raw == {"spec": {"a": 1}}
-    assert merge_patch(("spec", "b"), 2) == {"spec": {"b": 2}}
+    assert merge_patch_for_field(("spec", "b"), 2) == {"spec": {"b": 2}}
     [aitj, *_] = FRONTENDS.values()
-    assert scale_path(aitj) == ("spec", "elastic", "replicas")
+    assert scale_replicas_path(aitj) == ("spec", "elastic", "replicas")
 
 
 def test_usage_is_summed_over_containers() -> None:

@@ -143,8 +143,8 @@ def test_members_that_a_job_did_without_are_counted() -> None:
 
 def test_what_a_group_reports_is_shown_and_told_at_the_end() -> None:
     board = board_with(make_job(state=in_phase(JobPhase.SUCCEED, "done")), pod(0))
-    assert board.record_progress(pod(0), "pliant: step=200 total=200 loss=0.15")
-    assert not board.record_progress(pod(0), "hello")
+    assert board.record_progress_from_log(pod(0), "pliant: step=200 total=200 loss=0.15")
+    assert not board.record_progress_from_log(pod(0), "hello")
     [line] = board.group_lines()
     assert line.progress is not None
     assert line.progress.fraction_done == 1.0
@@ -155,7 +155,7 @@ def test_a_job_that_is_deleted_meanwhile_ends_the_run() -> None:
     board = board_with(make_job(state=in_phase(JobPhase.RUNNING, "fine")))
     assert board.mark_job_deleted("someone-else") is None
     assert board.mark_job_deleted("job-uid") is not None
-    assert board.is_finished()
+    assert board.are_all_jobs_finished()
     said = summarize_finished_run(board, silent_logs(), TOOK, PLAIN)
     assert said.exit_code == 1
     assert "demo was deleted after 3.0s, before it finished" in said.text

@@ -13,8 +13,8 @@ import pytest
 from rich.console import Console
 
 from pliant.cli.local.run_state import GroupStatusLine
-from pliant.cli.output.live_view import REPAINT_INTERVAL, LiveView, render_group_line, render_status_area
-from pliant.cli.output.run_view import OutputOptions, PlainView
+from pliant.cli.output.live_view import MIN_REPAINT_INTERVAL_SECONDS, LiveRunView, render_group_line, render_status_area
+from pliant.cli.output.run_view import PlainRunView, RunOutputOptions
 from tests.cli.screen import seen
 
 
@@ -31,16 +31,16 @@ def line(phase: str = "Running", running: int = 2, restarts: int = 0, message: s
     )
 
 
-def plain_view(wishes: OutputOptions | None = None) -> tuple[PlainView, io.StringIO, io.StringIO]:
+def plain_view(wishes: RunOutputOptions | None = None) -> tuple[PlainRunView, io.StringIO, io.StringIO]:
     out, err = io.StringIO(), io.StringIO()
-    return PlainView(out, err, wishes or OutputOptions(), lambda: None), out, err
+    return PlainRunView(out, err, wishes or RunOutputOptions(), lambda: None), out, err
 
 
 async def test_log_lines_stand_in_a_column_on_the_standard_output() -> None:
     view, out, err = plain_view()
-    view.reserve_prefixes(["worker-0", "ps-0"])
-    view.log("worker-0", "step 1")
-    view.log("ps-0", "ready")
+    view.register_log_prefixes(["worker-0", "ps-0"])
+    view.show_log_line("worker-0", "step 1")
+    view.show_log_line("ps-0", "ready")
     view.close()
     assert out.getvalue() == "worker-0 │ step 1\nps-0     │ ready\n"
     assert err.getvalue() == ""
@@ -49,8 +49,8 @@ async def test_log_lines_stand_in_a_column_on_the_standard_output() -> None:
 async def test_a_phase_is_told_once_on_the_standard_error() -> None:
     view, out, err = plain_view()
     for running in (0, 1, 2):
-        view.show([line("Pending", running=running, message="waiting")])
-    view.show([line("Running")])
+        view.show_group_status([line("Pending", running=running, message="waiting")])
+    view.show_group_status([line("Running")])
     view.close()
     assert out.getvalue() == ""
     assert err.getvalue().splitlines() == [
@@ -60,10 +60,10 @@ async def test_a_phase_is_told_once_on_the_standard_error() -> None:
 
 
 async def test_wishes_silence_logs_and_notes() -> None:
-    view, out, err = plain_view(OutputOptions(show_logs=False, show_notes=False))
-    view.log("worker-0", "step 1")
-    view.note("something")
-    view.show([line()])
+    view, out, err = plain_view(RunOutputOptions(show_logs=False, show_notes=False))
+    view.show_log_line("worker-0", "step 1")
+    view.show_note("something")
+    view.show_group_status([line()])
     view.close()
     assert out.getvalue() == err.getvalue() == ""
 
@@ -74,8 +74,8 @@ async def test_a_reader_that_goes_away_is_noticed() -> None:
             raise BrokenPipeError
 
     hangups: list[bool] = []
-    view = PlainView(Closed(), io.StringIO(), OutputOptions(), lambda: hangups.append(True))
-    view.log("worker-0", "step 1")
+    view = PlainRunView(Closed(), io.StringIO(), RunOutputOptions(), lambda: hangups.append(True))
+    view.show_log_line("worker-0", "step 1")
     await asyncio.sleep(0)
     assert hangups == [True]
 
@@ -125,17 +125,17 @@ class Terminal(io.StringIO):
 async def test_the_live_view_keeps_every_line_and_stands_below_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     out = Terminal()
-    view = LiveView(out, OutputOptions(), lambda: None)
+    view = LiveRunView(out, RunOutputOptions(), lambda: None)
     view.open()
-    view.reserve_prefixes(["worker-0"])
-    view.show([line(message="all replicas are running")])
+    view.register_log_prefixes(["worker-0"])
+    view.show_group_status([line(message="all replicas are running")])
     shown = []
     for round_ in range(3):
         for step in range(4):
             text = f"step {round_}{step} [not markup]"
             shown.append(f"worker-0 │ {text}")
-            view.log("worker-0", text)
-        await asyncio.sleep(2 * REPAINT_INTERVAL)
+            view.show_log_line("worker-0", text)
+        await asyncio.sleep(2 * MIN_REPAINT_INTERVAL_SECONDS)
         *above, rule, group = out.screen()
         assert above == shown
         assert re.match(r"── \d+\.\d", rule)
@@ -153,9 +153,9 @@ async def test_an_output_that_takes_nothing_more_costs_its_lines_and_not_the_run
     err = io.StringIO()
     hangups: list[bool] = []
     with full_disk() as full:
-        view = PlainView(full, err, OutputOptions(), lambda: hangups.append(True))
+        view = PlainRunView(full, err, RunOutputOptions(), lambda: hangups.append(True))
         for step in range(3):
-            view.log("worker-0", f"step {step}")
+            view.show_log_line("worker-0", f"step {step}")
             await asyncio.sleep(0)
         view.close()
     assert err.getvalue() == ("! cannot write to standard output: No space left on device; the run continues\n")

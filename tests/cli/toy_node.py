@@ -10,15 +10,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from pliant.cli.cluster.apply import catalog_for_manifests
-from pliant.cli.input.manifest_checks import check_runnable
+from pliant.cli.cluster.apply import kind_registry_for_manifests
+from pliant.cli.input.manifest_checks import check_runnable_locally
 from pliant.cli.input.manifests import Manifest
 from pliant.cli.input.problems import first_pliant_error
 from pliant.cli.input.yaml_reader import parse_documents
-from pliant.cli.local.run_result import SessionResult
+from pliant.cli.local.run_result import RunResult
 from pliant.cli.local.run_session import RunPlan, RunSession
 from pliant.cli.local.run_state import GroupStatusLine
-from pliant.cli.output.run_view import OutputOptions, PlainView, RunView
+from pliant.cli.output.run_view import PlainRunView, RunOutputOptions, RunView
 from pliant.cli.output.style import TerminalStyle
 from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
 from pliant.embedded.apiserver.server import ApiServer
@@ -55,7 +55,9 @@ class ToyNode:
     output: bytes = b"first\nlast"
     warnings: int = 0
 
-    async def read(self, pod: dict[str, Any], container: str, options: LogOptions) -> AsyncIterator[bytes]:
+    async def read_container_log(
+        self, pod: dict[str, Any], container: str, options: LogOptions
+    ) -> AsyncIterator[bytes]:
         for piece in self.output.split(b" "):
             await asyncio.sleep(0)
             yield piece
@@ -93,19 +95,19 @@ class ToyNode:
 class Shown:
     """What a run showed, and how it ended."""
 
-    verdict: SessionResult
+    verdict: RunResult
     out: str
     err: str
 
 
-class LateView(PlainView):
+class LateView(PlainRunView):
     """Lets the time limit of a run pass as soon as all replicas are running, however slow this machine is."""
 
     limit = timedelta(minutes=1)
 
-    def show(self, groups: Sequence[GroupStatusLine]) -> None:
+    def show_group_status(self, groups: Sequence[GroupStatusLine]) -> None:
         """Show the groups, and move the clock of the event loop."""
-        super().show(groups)
+        super().show_group_status(groups)
         loop = asyncio.get_running_loop()
         if groups and all(group.phase == "Running" and group.running == group.size for group in groups):
             late = loop.time() + self.limit.total_seconds()
@@ -114,27 +116,29 @@ class LateView(PlainView):
 
 async def run_on(node: ToyNode, text: str = JOB, *, until_late: bool = False) -> Shown:
     """Run the jobs of a text on a server in this process, with the toy as its only node."""
-    timeout, view = (LateView.limit, LateView) if until_late else (None, PlainView)
+    timeout, view = (LateView.limit, LateView) if until_late else (None, PlainRunView)
     manifests = [Manifest(document.value, document) for document in parse_documents("job.yaml", text.encode())]
-    catalog = catalog_for_manifests(manifests)
-    check_runnable(manifests, catalog, "default")
-    plan = RunPlan(manifests=manifests, catalog=catalog, namespace="default", timeout=timeout, style=TerminalStyle())
+    catalog = kind_registry_for_manifests(manifests)
+    check_runnable_locally(manifests, catalog, "default")
+    plan = RunPlan(
+        manifests=manifests, kind_registry=catalog, namespace="default", timeout=timeout, style=TerminalStyle()
+    )
     out, err = io.StringIO(), io.StringIO()
     try:
-        verdict = await _verdict(node, plan, view(out, err, OutputOptions(), lambda: None))
+        verdict = await _verdict(node, plan, view(out, err, RunOutputOptions(), lambda: None))
     except BaseExceptionGroup as group:
         raise first_pliant_error(group) from group
     return Shown(verdict, out.getvalue(), err.getvalue())
 
 
-async def _verdict(node: ToyNode, plan: RunPlan, view: RunView) -> SessionResult:
+async def _verdict(node: ToyNode, plan: RunPlan, view: RunView) -> RunResult:
     async with (
         ApiServer.start(Store.in_memory(), KindRegistry.with_builtin_kinds(), SystemClock(), log_source=node) as api,
         asyncio.TaskGroup() as tasks,
     ):
         client = KubeClient(InProcessTransport(api))
         working = tasks.create_task(node.run(client))
-        verdict = await RunSession(client, plan, view, tasks).run(asyncio.get_running_loop().time(), Path("/"))
+        verdict = await RunSession(client, plan, view, tasks).run_jobs(asyncio.get_running_loop().time(), Path("/"))
         view.close()
         working.cancel()
         return verdict

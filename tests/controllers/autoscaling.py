@@ -24,7 +24,7 @@ from tests.faults.rig import JOBS
 from tests.virtual_time import VirtualClock, passing
 
 BIRTH, GRACE = 0.2, 0.5
-QUICK = AutoscaleOptions(cooldowns=ResizeCooldowns(cooldown=2.0, restart_cooldown=2.0))
+QUICK = AutoscaleOptions(cooldowns=ResizeCooldowns(opposite_direction_cooldown=2.0, restart_cooldown=2.0))
 
 
 class Kubelet:

@@ -93,7 +93,7 @@ class People:
 @pytest.mark.parametrize(("seed", "policy"), [(1, "fair"), (2, "edl"), (3, "goodput")])
 @on_virtual_time
 async def test_plans_come_to_rest_and_the_account_is_right(seed: int, policy: str) -> None:
-    pace = ResizeCooldowns(cooldown=2.0, manual_edit_freeze=20.0, regrow_backoff=5.0)
+    pace = ResizeCooldowns(opposite_direction_cooldown=2.0, manual_edit_freeze=20.0, regrow_backoff=5.0)
     async with staged(nodes=len(NODE_NAMES), options=AutoscaleOptions(policy=policy, cooldowns=pace)) as stage:
         people = People(stage, random.Random(seed))
         for _ in range(STEPS):

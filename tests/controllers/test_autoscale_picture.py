@@ -70,7 +70,7 @@ class Scene:
     def __init__(self, *nodes: Node) -> None:
         self.nodes: ObjectStore[Node] = ObjectStore()
         self.quotas: ObjectStore[ResourceQuota] = ObjectStore()
-        self.nodes.replace(nodes, 1)
+        self.nodes.apply_complete_list(nodes, 1)
         self.shapes = PodShapeCache(self.nodes)
         self.ledger = ClusterNodeUsage(self.shapes)
         self.register = ScalableJobs()
@@ -255,7 +255,7 @@ def test_a_quota_leaves_to_elastic_groups_what_others_do_not_use() -> None:
         "metadata": {"name": "s", "uid": "s", "namespace": "default"},
         "spec": {"hard": {"cpu": "1"}, "scopes": ["BestEffort"]},
     }
-    scene.quotas.replace([msgspec.convert(each, ResourceQuota) for each in (quota, tighter, scoped)], 1)
+    scene.quotas.apply_complete_list([msgspec.convert(each, ResourceQuota) for each in (quota, tighter, scoped)], 1)
     scene.put(pod("w0", "a", of=("demo", 0)), pod("w1", of=("demo", 1)), pod("other", "a", cpu="2"), pod("waits"))
     assert scene.cluster().quotas == {}
     scene.note(job())

@@ -82,7 +82,7 @@ def test_what_makes_no_sense_is_passed_over(progress: dict[str, Any]) -> None:
 
 @on_virtual_time
 async def test_a_job_that_gets_no_faster_grows_no_further_and_that_is_remembered() -> None:
-    options = AutoscaleOptions(policy="goodput", cooldowns=ResizeCooldowns(cooldown=2.0))
+    options = AutoscaleOptions(policy="goodput", cooldowns=ResizeCooldowns(opposite_direction_cooldown=2.0))
     async with staged(nodes=4, options=options) as stage:
         await stage.submit("demo", minReplicas=1, maxReplicas=12)
         sizes = []

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from pliant.controllers.events import (
-    COUNT_UPDATE_INTERVAL,
-    DUPLICATE_WINDOW,
+    COUNT_UPDATE_INTERVAL_SECONDS,
+    DUPLICATE_WINDOW_SECONDS,
     EVENT_BURST,
-    EVENTS,
+    EVENTS_RESOURCE,
     SUPPRESSED_NOTE,
-    TOKEN_REFILL_INTERVAL,
+    TOKEN_REFILL_SECONDS,
     EventRecorder,
 )
 from pliant.errors import Unreachable
@@ -67,7 +67,7 @@ class Told:
 
     async def events(self) -> dict[str, dict[str, Any]]:
         await quiet()
-        return {event["note"]: event for event in (await self.served.client.list(EVENTS, "default")).items}
+        return {event["note"]: event for event in (await self.served.client.list(EVENTS_RESOURCE, "default")).items}
 
 
 @asynccontextmanager
@@ -109,9 +109,9 @@ async def test_repetition_is_counted_in_memory_and_told_now_and_then() -> None:
     async with recording() as told:
         for _ in range(10):
             told.tell("again")
-            await passing(timedelta(seconds=DUPLICATE_WINDOW))
+            await passing(timedelta(seconds=DUPLICATE_WINDOW_SECONDS))
         assert told.line.writes == ["POST"]
-        await passing(timedelta(seconds=COUNT_UPDATE_INTERVAL))
+        await passing(timedelta(seconds=COUNT_UPDATE_INTERVAL_SECONDS))
         event = (await told.events())["again"]
         assert count(event) == 10
         assert event["series"]["lastObservedTime"] == "2030-01-01T00:00:18.000000Z"
@@ -119,7 +119,7 @@ async def test_repetition_is_counted_in_memory_and_told_now_and_then() -> None:
         told.tell("again")
         await quiet()
         assert count((await told.events())["again"]) == 10
-        await passing(timedelta(seconds=COUNT_UPDATE_INTERVAL))
+        await passing(timedelta(seconds=COUNT_UPDATE_INTERVAL_SECONDS))
         assert count((await told.events())["again"]) == 11
         await passing(timedelta(minutes=10))
         assert told.line.writes == ["POST", "PATCH", "PATCH"]
@@ -145,8 +145,8 @@ async def test_the_count_goes_on_where_the_last_life_left_it() -> None:
             async with told.recorder.run_in_background():
                 for _ in range(3):
                     told.tell("again")
-                    await passing(timedelta(seconds=COUNT_UPDATE_INTERVAL))
-                await passing(timedelta(seconds=COUNT_UPDATE_INTERVAL))
+                    await passing(timedelta(seconds=COUNT_UPDATE_INTERVAL_SECONDS))
+                await passing(timedelta(seconds=COUNT_UPDATE_INTERVAL_SECONDS))
                 assert count((await told.events())["again"]) == total
 
 
@@ -156,9 +156,9 @@ async def test_a_flood_is_held_back_and_counted() -> None:
         for number in range(200):
             told.tell(f"restart {number}")
             await passing(timedelta(milliseconds=100))
-        await passing(timedelta(seconds=COUNT_UPDATE_INTERVAL))
+        await passing(timedelta(seconds=COUNT_UPDATE_INTERVAL_SECONDS))
         events = await told.events()
-        alone = EVENT_BURST + int(20 / TOKEN_REFILL_INTERVAL)
+        alone = EVENT_BURST + int(20 / TOKEN_REFILL_SECONDS)
         assert len(events) in (alone, alone + 1)
         assert count(events[SUPPRESSED_NOTE]) == 200 - (len(events) - 1)
         assert len(told.line.writes) <= len(events) + 3
@@ -180,10 +180,10 @@ async def test_each_kind_of_news_that_is_held_back_has_its_own_count() -> None:
             told.tell(f"a {number}", "Alpha")
         for number in range(3):
             told.tell(f"b {number}", "Beta")
-        await passing(timedelta(seconds=COUNT_UPDATE_INTERVAL * 2))
+        await passing(timedelta(seconds=COUNT_UPDATE_INTERVAL_SECONDS * 2))
         held = {
             event["reason"]: count(event)
-            for event in (await told.served.client.list(EVENTS, "default")).items
+            for event in (await told.served.client.list(EVENTS_RESOURCE, "default")).items
             if event["note"] == SUPPRESSED_NOTE
         }
         assert held == {"Alpha": 4, "Beta": 3}
@@ -220,7 +220,7 @@ async def test_an_event_that_the_server_forgot_is_told_anew() -> None:
         told.tell("again")
         await quiet()
         for event in (await told.events()).values():
-            await told.served.client.delete(EVENTS, "default", event["metadata"]["name"])
+            await told.served.client.delete(EVENTS_RESOURCE, "default", event["metadata"]["name"])
         await passing(timedelta(hours=1))
         told.tell("again")
         assert count((await told.events())["again"]) == 2

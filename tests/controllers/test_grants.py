@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
-from pliant.controllers.events import EVENTS
-from pliant.controllers.rbac.master_access import ROLE_BINDINGS, ROLES
+from pliant.controllers.events import EVENTS_RESOURCE
+from pliant.controllers.rbac.master_access import ROLE_BINDINGS_RESOURCE, ROLES_RESOURCE
 from pliant.kube.resources import PODS, SERVICE_ACCOUNTS
 from pliant.kube.transport.base import Reply, Request, StreamReply, Transport
 from tests.controllers.elastic import JOBS, MASTER, SPACE, Stage, staged
@@ -45,7 +45,7 @@ class Miserly:
 
 async def told(stage: Stage, reason: str) -> list[str]:
     """What was told for a reason."""
-    events = (await stage.client.list(EVENTS, SPACE)).items
+    events = (await stage.client.list(EVENTS_RESOURCE, SPACE)).items
     return [str(event["note"]) for event in events if event["reason"] == reason]
 
 
@@ -87,24 +87,24 @@ async def test_the_next_master_gets_what_an_earlier_operator_did_not_grant() -> 
     async with staged() as stage:
         await stage.submit()
         await passing(A_WHILE)
-        wanted = (await stage.client.get(ROLES, SPACE, MASTER))["rules"]
-        await stage.client.patch(ROLES, SPACE, MASTER, {"rules": wanted[:2]})
+        wanted = (await stage.client.get(ROLES_RESOURCE, SPACE, MASTER))["rules"]
+        await stage.client.patch(ROLES_RESOURCE, SPACE, MASTER, {"rules": wanted[:2]})
         await stage.client.delete(PODS, SPACE, f"{MASTER}-0")
         await passing(A_WHILE)
-        assert (await stage.client.get(ROLES, SPACE, MASTER))["rules"] == wanted
+        assert (await stage.client.get(ROLES_RESOURCE, SPACE, MASTER))["rules"] == wanted
 
 
 @on_virtual_time
 async def test_what_an_earlier_job_of_the_name_left_is_waited_for_and_what_people_made_is_used() -> None:
     async with staged() as stage:
         owner = {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "name": "demo", "uid": "1", "controller": True}
-        for resource, meta in ((ROLES, {"ownerReferences": [owner]}), (SERVICE_ACCOUNTS, {})):
+        for resource, meta in ((ROLES_RESOURCE, {"ownerReferences": [owner]}), (SERVICE_ACCOUNTS, {})):
             body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": MASTER, **meta}}
             await stage.client.create(resource, SPACE, body)
         await stage.submit()
         await passing(timedelta(minutes=1))
         assert f"{MASTER}-0" in await stage.pods()
-        assert (await stage.client.get(ROLES, SPACE, MASTER))["rules"]
+        assert (await stage.client.get(ROLES_RESOURCE, SPACE, MASTER))["rules"]
 
 
 @on_virtual_time
@@ -118,5 +118,5 @@ async def test_a_master_whose_account_was_edited_has_its_rights_under_the_new_on
         await stage.client.delete(PODS, SPACE, f"{MASTER}-0", grace_period_seconds=0)
         await passing(A_WHILE)
         assert (await stage.pods())[f"{MASTER}-0"]["spec"]["serviceAccountName"] == "mine"
-        bound = await stage.client.get(ROLE_BINDINGS, SPACE, MASTER)
+        bound = await stage.client.get(ROLE_BINDINGS_RESOURCE, SPACE, MASTER)
         assert bound["subjects"] == [{"kind": "ServiceAccount", "name": "mine", "namespace": SPACE}]

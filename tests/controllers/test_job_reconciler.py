@@ -7,9 +7,9 @@ import pytest
 
 from pliant.controllers.apply import ActionApplier
 from pliant.controllers.job import JobReconciler, ReconcilerDependencies
-from pliant.controllers.masters import OWNER_INDEX
+from pliant.controllers.masters import OWNER_UID_INDEX
 from pliant.controllers.node_faults import NodeFaultDetector
-from pliant.controllers.orphan_pods import JOB_NAME_INDEX, owner_index_keys
+from pliant.controllers.orphan_pods import JOB_NAME_INDEX, job_name_index_keys
 from pliant.errors import Conflict
 from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
 from pliant.kube.cache.store import ObjectStore
@@ -39,9 +39,9 @@ class Conflicts(Transport):
 def reconciler_of(raw: dict[str, Any], client: KubeClient, applier: ActionApplier) -> JobReconciler:
     clock = VirtualClock()
     jobs: ObjectStore[dict[str, Any]] = ObjectStore()
-    jobs.replace([raw], 1)
-    pods: ObjectStore[Pod] = ObjectStore({OWNER_INDEX: lambda pod: (), JOB_NAME_INDEX: owner_index_keys})
-    services: ObjectStore[Service] = ObjectStore({OWNER_INDEX: lambda service: ()})
+    jobs.apply_complete_list([raw], 1)
+    pods: ObjectStore[Pod] = ObjectStore({OWNER_UID_INDEX: lambda pod: (), JOB_NAME_INDEX: job_name_index_keys})
+    services: ObjectStore[Service] = ObjectStore({OWNER_UID_INDEX: lambda service: ()})
     cluster = ReconcilerDependencies(pods, services, applier, NodeFaultDetector(ObjectStore(), clock), OperatorConfig())
     return JobReconciler(AITrainingJobFrontend(), client, clock, jobs, cluster)
 

@@ -49,7 +49,7 @@ def watch(conditions: dict[str, str] | None, *taints: str, clock: Clock | None =
                 ]
             },
         }
-        store.replace([msgspec.convert(raw, Node)], 1)
+        store.apply_complete_list([msgspec.convert(raw, Node)], 1)
     nodes = NodeFaultDetector(store, clock or Clock())
     nodes.is_enabled = True
     return nodes

@@ -154,7 +154,7 @@ def test_a_pod_that_failed_as_a_whole_says_why() -> None:
     ],
 )
 def test_what_keeps_a_pod_from_starting_is_told(status: dict[str, Any], trouble: str) -> None:
-    assert seen(status).problem == trouble
+    assert seen(status).start_problem == trouble
 
 
 def test_long_messages_are_cut() -> None:

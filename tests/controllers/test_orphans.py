@@ -29,7 +29,7 @@ async def operated() -> AsyncIterator[KubeClient]:
     """An API server whose garbage collector is down, with a node and an operator."""
     clock = VirtualClock()
     api = ApiServer(Store.in_memory(), KindRegistry.with_builtin_kinds(), clock, rng=random.Random(0))
-    await api.bootstrap()
+    await api.initialize_from_store()
     client = KubeClient(InProcessTransport(api))
     for crd in (AITrainingJobFrontend().crd(), *required_crds(ElasticJobFrontend())):
         await client.create(CRDS, None, crd)

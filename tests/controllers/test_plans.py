@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from pliant.controllers.rbac.master_access import ROLE_BINDINGS, ROLES
+from pliant.controllers.rbac.master_access import ROLE_BINDINGS_RESOURCE, ROLES_RESOURCE
 from pliant.controllers.scale_plans import JOB_INDEX, ScalePlanStore, job_key_of_plan
 from pliant.frontends.elasticjob.job import ElasticJobFrontend
 from pliant.kube.cache.store import ObjectStore
@@ -28,10 +28,10 @@ async def test_a_master_gets_an_account_with_rights_and_a_service() -> None:
         pod = (await stage.pods())[f"{MASTER}-0"]
         assert pod["spec"]["serviceAccountName"] == MASTER
         assert pod["status"]["phase"] == "Running"
-        for resource in (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, SERVICES):
+        for resource in (SERVICE_ACCOUNTS, ROLES_RESOURCE, ROLE_BINDINGS_RESOURCE, SERVICES):
             made = await stage.client.get(resource, SPACE, MASTER)
             assert made["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]
-        rules = (await stage.client.get(ROLES, SPACE, MASTER))["rules"]
+        rules = (await stage.client.get(ROLES_RESOURCE, SPACE, MASTER))["rules"]
         assert {"scaleplans", "elasticjobs/finalizers", "configmaps"} <= {each["resources"][0] for each in rules}
 
 
@@ -44,7 +44,7 @@ async def test_a_master_with_an_account_of_its_own_keeps_it() -> None:
         await passing(MOMENT)
         assert (await stage.pods())[f"{MASTER}-0"]["spec"]["serviceAccountName"] == "mine"
         assert not await stage.is_there(SERVICE_ACCOUNTS, MASTER)
-        bound = await stage.client.get(ROLE_BINDINGS, SPACE, MASTER)
+        bound = await stage.client.get(ROLE_BINDINGS_RESOURCE, SPACE, MASTER)
         assert bound["subjects"] == [{"kind": "ServiceAccount", "name": "mine", "namespace": SPACE}]
 
 
@@ -197,12 +197,12 @@ async def test_a_plan_of_a_job_that_is_newer_than_what_is_cached_stays() -> None
         raw = await stage.client.patch(PLANS, SPACE, "demo-scaleplan-0", change)
         kind = ElasticJobFrontend.plan_frontend
         store: ObjectStore[dict[str, Any]] = ObjectStore({JOB_INDEX: lambda plan: (str(job_key_of_plan(kind, plan)),)})
-        store.observe_written(raw)
+        store.apply_watched_write(raw)
         desk = ScalePlanStore(kind, JOBS, stage.client, VirtualClock(), store)
-        await desk.delete_orphan_plans(JobKey(SPACE, "demo"), "the uid of an earlier one")
+        await desk.clean_up_orphan_plans(JobKey(SPACE, "demo"), "the uid of an earlier one")
         assert set(await stage.plans()) == {"demo-scaleplan-0"}
         await stage.client.delete(JOBS, SPACE, "demo")
-        await desk.delete_orphan_plans(JobKey(SPACE, "demo"), "")
+        await desk.clean_up_orphan_plans(JobKey(SPACE, "demo"), "")
         assert await stage.plans() == {}
 
 

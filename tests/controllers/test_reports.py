@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from pliant.cli.cluster.progress_receiver import get_or_create_secret
-from pliant.controllers.progress_reports import STATUS_WRITE_INTERVAL, ProgressReceiver
+from pliant.cli.cluster.progress_receiver import get_or_create_report_key
+from pliant.controllers.progress_reports import STATUS_WRITE_INTERVAL_SECONDS, ProgressReceiver
 from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
 from pliant.embedded.apiserver.server import ApiServer
 from pliant.embedded.registry.kind_registry import KindRegistry
@@ -86,11 +86,11 @@ async def test_however_often_members_report_a_job_is_written_twice_a_minute() ->
         for step in range(600):
             here.report({"step": step, "loss": "nan"})
             await asyncio.sleep(0.1)
-        await asyncio.sleep(STATUS_WRITE_INTERVAL + 1)
+        await asyncio.sleep(STATUS_WRITE_INTERVAL_SECONDS + 1)
         progress, after = await here.status()
         assert (progress["step"], progress["metrics"]) == (599, {"loss": "nan"})
         assert after - before == 3  # the first report at once, then one write every thirty seconds
-        await asyncio.sleep(10 * STATUS_WRITE_INTERVAL)
+        await asyncio.sleep(10 * STATUS_WRITE_INTERVAL_SECONDS)
         assert (await here.status())[1] == after
 
 
@@ -100,7 +100,7 @@ async def test_what_was_not_said_again_stays_and_there_are_never_many_figures() 
         here.report({"step": 1, "total": 9, "loss": 2})
         for number in range(20):
             here.report({f"figure{number}": number})
-        await asyncio.sleep(2 * STATUS_WRITE_INTERVAL)
+        await asyncio.sleep(2 * STATUS_WRITE_INTERVAL_SECONDS)
         progress, _ = await here.status()
         assert (progress["total"], progress["metrics"]["loss"], len(progress["metrics"])) == (9, "2", 8)
 
@@ -142,12 +142,12 @@ async def test_reports_about_a_job_that_is_gone_end_there() -> None:
     async with office() as here:
         await here.client.delete(JOBS, "default", "demo")
         assert here.report({"step": 1}).status is HTTPStatus.ACCEPTED
-        await asyncio.sleep(2 * STATUS_WRITE_INTERVAL)
+        await asyncio.sleep(2 * STATUS_WRITE_INTERVAL_SECONDS)
 
 
 @on_virtual_time
 async def test_operators_that_start_at_once_agree_on_one_secret() -> None:
     async with office() as here:
-        first, second = await asyncio.gather(*(get_or_create_secret(here.client, "default", "x") for _ in range(2)))
-        assert first == second == await get_or_create_secret(here.client, "default", "x")
+        first, second = await asyncio.gather(*(get_or_create_report_key(here.client, "default", "x") for _ in range(2)))
+        assert first == second == await get_or_create_report_key(here.client, "default", "x")
         assert len(first) == 32

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from pliant.kube.transport.base import JSON, Request
+from pliant.kube.transport.base import JSON_CONTENT_TYPE, Request
 
 SPACE = "twin"
 IN = f"/api/v1/namespaces/{SPACE}"
@@ -24,8 +24,8 @@ class Exchange:
     path: str
     body: Any = None
     query: dict[str, str] = field(default_factory=dict)
-    media: str = JSON
-    accept: str = JSON
+    media: str = JSON_CONTENT_TYPE
+    accept: str = JSON_CONTENT_TYPE
 
     def request(self, version: str) -> Request:
         """What is sent."""

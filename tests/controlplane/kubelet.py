@@ -18,13 +18,13 @@ from aiohttp import web
 
 from pliant.embedded.apiserver.http.https_server import bind_loopback_socket
 from pliant.embedded.apiserver.streaming.logs import LogOptions
-from pliant.embedded.controllers.node_lifecycle import node_capacity, register_nodes
+from pliant.embedded.controllers.node_lifecycle import replace_registered_nodes, resolve_node_capacity
 from pliant.embedded.kubelet.kubelet import Kubelet
 from pliant.embedded.kubelet.logs.pod_logs import FileWatcher, PodLogStore
 from pliant.embedded.kubelet.pods.context import KubeletDependencies
 from pliant.embedded.kubelet.pods.event_recorder import PodEventRecorder
 from pliant.embedded.kubelet.runtime.agent_process import AgentOptions
-from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgentClient
 from pliant.embedded.kubelet.volumes.pod_filesystem import PodFilesystem
 from pliant.embedded.network.egress_connector import EgressPolicy
 from pliant.embedded.network.modes import NetworkContext, PrivateNetworkMode
@@ -79,7 +79,7 @@ class LogServer:
         reply = web.StreamResponse()
         try:
             pod = await self._client.get(PODS, wanted["namespace"], wanted["pod"])
-            chunks = self._logs.read(pod, wanted["container"], options)
+            chunks = self._logs.read_container_log(pod, wanted["container"], options)
             first = await anext(chunks, b"")
         except ApiError as problem:
             raise web.HTTPBadRequest(text=str(problem)) from problem
@@ -98,12 +98,12 @@ async def serve(folder: Path) -> None:
         transport = create_transport(folder / "kubeconfig", None, clock.now)
         await stack.enter_async_context(aclosing(transport))
         client = KubeClient(transport)
-        agent = await stack.enter_async_context(NodeAgent.start(AgentOptions(data_dir=data)))
+        agent = await stack.enter_async_context(NodeAgentClient.start(AgentOptions(data_dir=data)))
         logs = PodLogStore(data / "pods", stack.enter_context(closing(FileWatcher())))
         names = ServiceIndex()
         egress = EgressPolicy(allow_external=False)
         context = NetworkContext(data_dir=data, api_url="", service_index=names, egress=egress)
-        network = PrivateNetworkMode(agent).serve_network(context)
+        network = PrivateNetworkMode(agent).serve_pod_network(context)
         locality = await stack.enter_async_context(network)
         furnishing = PodFilesystem(data_dir=data, default_working_dir=data, base_env=_VARIABLES, pod_network=locality)
         port = await stack.enter_async_context(LogServer(client, logs).serving(folder))
@@ -115,7 +115,7 @@ async def serve(folder: Path) -> None:
             logs=logs,
             events=PodEventRecorder(client, clock, "kubelet"),
         )
-        has = node_capacity(cpu=None, memory=None, gpu=0)
+        has = resolve_node_capacity(cpu=None, memory=None, gpu=0)
         kubelet = Kubelet(services, {NODE: has})
 
         def pod_changed(old: PodView | None, new: PodView | None) -> None:
@@ -127,7 +127,7 @@ async def serve(folder: Path) -> None:
         async with asyncio.TaskGroup() as tasks:
             for work in (kubelet.run(), agent.raise_when_lost(), pods.run(), named.run()):
                 tasks.create_task(work)
-            await register_nodes(client, {NODE: has}, agent.address, clock.now())
+            await replace_registered_nodes(client, {NODE: has}, agent.gateway_address, clock.now())
             here = {
                 "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
                 "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},

@@ -11,12 +11,12 @@ from pliant.embedded.apiserver.http.in_process_transport import InProcessTranspo
 from pliant.embedded.apiserver.server import ApiServer
 from pliant.embedded.cluster import BackgroundTask
 from pliant.embedded.controllers.pod_gc import PodGarbageCollector
-from pliant.embedded.controllers.taints import TaintController, TaintEvictionController
+from pliant.embedded.controllers.taints import NodeConditionTaintController, TaintEvictionController
 from pliant.embedded.kubelet.pods.event_recorder import PodEventRecorder
 from pliant.embedded.object_views import PodView
 from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.scheduler.pod_groups import POD_GROUP_RESOURCES, pod_group_informer
-from pliant.embedded.scheduler.scheduler import SCHEDULER_NAME, Scheduler
+from pliant.embedded.scheduler.scheduler import DEFAULT_SCHEDULER_NAME, Scheduler
 from pliant.embedded.storage.store import Store
 from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
@@ -120,8 +120,8 @@ async def placing() -> AsyncIterator[Places]:
     clock = VirtualClock()
     async with ApiServer.start(Store.in_memory(), KindRegistry.with_builtin_kinds(), clock) as api:
         client = KubeClient(InProcessTransport(api))
-        scheduler = Scheduler(client, clock, PodEventRecorder(client, clock, SCHEDULER_NAME))
-        marks, evictions = TaintController(client, clock), TaintEvictionController(client, clock)
+        scheduler = Scheduler(client, clock, PodEventRecorder(client, clock, DEFAULT_SCHEDULER_NAME))
+        marks, evictions = NodeConditionTaintController(client, clock), TaintEvictionController(client, clock)
         orphans = PodGarbageCollector(client, clock)
 
         def pod_changed(old: PodView | None, new: PodView | None) -> None:

@@ -22,7 +22,7 @@ from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.storage.store import Store
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, Resource
-from pliant.kube.transport.base import JSON, Reply, Request
+from pliant.kube.transport.base import JSON_CONTENT_TYPE, Reply, Request
 from pliant.runtime.clock import SystemClock
 
 WIDGETS = Resource("example.org", "v1", "widgets", "Widget")
@@ -51,7 +51,14 @@ class Served:
         self.client = KubeClient(self.transport)
 
     async def call(
-        self, method: str, path: str, body: Any = None, *, media: str = JSON, accept: str = JSON, **query: str
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        media: str = JSON_CONTENT_TYPE,
+        accept: str = JSON_CONTENT_TYPE,
+        **query: str,
     ) -> tuple[Reply, Any]:
         """Send a request; return the reply and its decoded body."""
         content = body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
@@ -190,7 +197,7 @@ async def reachable(api: ApiServer, folder: Path) -> AsyncIterator[Reachable]:
     async with HttpsServer.start(api, admin_token=TOKEN, ssl_context=identity.create_ssl_context()) as front:
         listener = bind_loopback_socket()
         url = f"https://127.0.0.1:{listener.getsockname()[1]}"
-        await front.listen(listener)
+        await front.add_listener(listener)
         kubeconfig = folder / "kubeconfig"
         write_kubeconfig(kubeconfig, url=url, ca_certificate=identity.ca_certificate, token=TOKEN)
         yield Reachable(url=url, kubeconfig=kubeconfig, authority=identity.ca_certificate, front=front)

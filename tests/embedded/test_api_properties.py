@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pliant.embedded.storage.store import Store
 from pliant.errors import Conflict
 from pliant.kube.resources import CONFIG_MAPS, CRDS, NAMESPACES, NODES, PODS, SECRETS, SERVICES, Resource
-from pliant.kube.transport.base import JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
+from pliant.kube.transport.base import JSON_CONTENT_TYPE, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from tests.embedded.serving import WIDGETS, config, create_widget_crd, pod, serving, widget, widget_crd
 from tests.virtual_time import run
 
@@ -88,7 +88,7 @@ def test_an_object_with_anything_anywhere_is_kept_or_refused(data: st.DataObject
             reply, _ = await server.call("POST", resource.path(namespace), bad)
             assert reply.status in (201, 400, 404, 409, 422), reply.body
             await asyncio.sleep(0)
-            for accept in (JSON, "application/json;as=Table;v=v1;g=meta.k8s.io"):
+            for accept in (JSON_CONTENT_TYPE, "application/json;as=Table;v=v1;g=meta.k8s.io"):
                 listed, _ = await server.call("GET", resource.path(namespace), accept=accept)
                 assert listed.status == 200
             # With nothing in the way of it, the good object can then be put in the place of what was kept.
@@ -98,7 +98,7 @@ def test_an_object_with_anything_anywhere_is_kept_or_refused(data: st.DataObject
     run(scenario())
 
 
-@given(data=st.data(), media=st.sampled_from([JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, JSON]))
+@given(data=st.data(), media=st.sampled_from([JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, JSON_CONTENT_TYPE]))
 def test_any_patch_of_anything_is_answered(data: st.DataObject, media: str) -> None:
     objects = valid_objects()
     resource = data.draw(st.sampled_from(list(objects)))

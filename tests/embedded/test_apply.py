@@ -192,7 +192,7 @@ def test_paths_are_kept_and_printed() -> None:
     }
     value = {"list": [{"name": "x", "deep": {"y": [1]}}], "set": ["v"], "empty": {}}
     paths = dict(field_sets.iter_fields(value, shape)).keys()
-    assert sorted(map(field_sets.format_path, paths)) == [
+    assert sorted(map(field_sets.format_field_path, paths)) == [
         ".empty",
         '.list[name="x"]',
         '.list[name="x"].deep.y',

@@ -233,7 +233,7 @@ async def test_what_a_crash_left_undone_is_done_at_the_next_start(tmp_path: Path
             ghost["metadata"] |= {"uid": "ghost", "ownerReferences": [{**owner_reference(owner), "uid": "gone"}]}
         # No collector runs any more: the store closes with work left over.
         ghost["metadata"]["namespace"] = "default"
-        await store.write(lambda transaction: transaction.put("/configmaps", ghost))
+        await store.run_transaction(lambda transaction: transaction.put("/configmaps", ghost))
     async with Store.open(path) as store, serving(store) as server:
         for _ in range(200):
             if store.committed.find_key_by_uid("ghost") is None:

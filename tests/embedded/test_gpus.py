@@ -69,9 +69,9 @@ def test_nodes_share_what_there_is_and_pretend_what_is_not() -> None:
 
 async def test_no_two_pods_ever_share_one() -> None:
     desk = GpuAllocator({"n": REAL})
-    await desk.allocate("first", "n", 1)
-    await desk.allocate("second", "n", 1)
-    third = asyncio.create_task(desk.allocate("third", "n", 1))
+    await desk.wait_and_allocate("first", "n", 1)
+    await desk.wait_and_allocate("second", "n", 1)
+    third = asyncio.create_task(desk.wait_and_allocate("third", "n", 1))
     await asyncio.sleep(0)
     assert not third.done()
     seen = [desk.visible_devices_env(pod, spec(1), "c0")["CUDA_VISIBLE_DEVICES"] for pod in ("first", "second")]
@@ -85,7 +85,7 @@ async def test_containers_of_one_pod_have_their_own_and_init_containers_use_them
     desk = GpuAllocator({"n": [Gpu(index) for index in range(4)]})
     pod = spec(1, 2, 0, init=(3,))
     assert pod_requested_gpus(pod) == 3
-    await desk.allocate("p", "n", 3)
+    await desk.wait_and_allocate("p", "n", 3)
     visible = {
         name: desk.visible_devices_env("p", pod, name)["CUDA_VISIBLE_DEVICES"] for name in ("c0", "c1", "c2", "i0")
     }
@@ -102,9 +102,9 @@ async def test_who_asked_for_none_sees_none_where_there_are_some() -> None:
 async def test_a_bad_one_is_not_handed_out_until_it_is_well() -> None:
     desk = GpuAllocator({"n": REAL})
     await desk.set_faults("n", {REAL[0]: "lost"})
-    await desk.allocate("first", "n", 1)
+    await desk.wait_and_allocate("first", "n", 1)
     assert desk.visible_devices_env("first", spec(1), "c0")["CUDA_VISIBLE_DEVICES"] == "GPU-1-uuid"
-    second = asyncio.create_task(desk.allocate("second", "n", 1))
+    second = asyncio.create_task(desk.wait_and_allocate("second", "n", 1))
     await asyncio.sleep(0)
     assert not second.done()
     await desk.set_faults("n", {})

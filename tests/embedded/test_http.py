@@ -174,7 +174,7 @@ async def wait_until(holds: Callable[[], bool]) -> None:
 async def test_more_sockets_may_join(https: HttpsFixture) -> None:
     handed_over = bind_loopback_socket()
     port = handed_over.getsockname()[1]
-    await https.at.front.listen(handed_over)
+    await https.at.front.add_listener(handed_over)
     async with https.session.get(f"https://127.0.0.1:{port}/healthz") as answer:
         assert await answer.text() == "ok"
 

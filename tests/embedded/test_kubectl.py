@@ -40,7 +40,9 @@ spec: {selector: {tier: x}, ports: [{port: 80}]}
 class FakeLogSource:
     """A node whose containers all said the same."""
 
-    async def read(self, pod: dict[str, Any], container: str, options: LogOptions) -> AsyncIterator[bytes]:
+    async def read_container_log(
+        self, pod: dict[str, Any], container: str, options: LogOptions
+    ) -> AsyncIterator[bytes]:
         yield b"step 1\n"
         if options.follow:
             await asyncio.sleep(0.05)

@@ -15,7 +15,7 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 def test_built_in_kinds_are_found_by_path_and_by_kind() -> None:
     registry = KindRegistry.with_builtin_kinds()
-    pods = registry.find("", "v1", "pods")
+    pods = registry.find_resource("", "v1", "pods")
     assert pods is not None
     assert registry.find_kind("v1", "Pod") is pods
     assert (pods.api_version, pods.resource_key) == ("v1", "/pods")
@@ -68,7 +68,7 @@ def test_a_crd_adds_its_served_versions_and_takes_them_away_again() -> None:
     assert registry.version > before
     job = registry.find_kind("example.org/v1", "Job")
     assert job is not None
-    assert registry.find("example.org", "v1", "jobs") is job
+    assert registry.find_resource("example.org", "v1", "jobs") is job
     assert (job.list_kind, job.short_names, job.subresources, job.has_status) == (
         "JobList",
         ("jb",),
@@ -81,12 +81,12 @@ def test_a_crd_adds_its_served_versions_and_takes_them_away_again() -> None:
         ".status.replicas",
         None,
     )
-    older = registry.find("example.org", "v1beta1", "jobs")
+    older = registry.find_resource("example.org", "v1beta1", "jobs")
     assert older is not None
     assert (older.resource_key, older.is_storage_version, older.subresources) == (job.resource_key, False, ())
-    assert registry.find("example.org", "v1alpha1", "jobs") is None
+    assert registry.find_resource("example.org", "v1alpha1", "jobs") is None
     registry.unregister_crd("jobs.example.org")
-    assert registry.find("example.org", "v1", "jobs") is None
+    assert registry.find_resource("example.org", "v1", "jobs") is None
 
 
 def _version(**changes: Any) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from pliant.embedded.schema import Schema
-from pliant.embedded.schema.formats import STRING_FORMATS, compile_go_pattern
-from pliant.embedded.schema.metadata import DNS_1035_LABEL, DNS_LABEL, validate_metadata
+from pliant.embedded.schema.formats import STRING_FORMAT_CHECKS, compile_go_pattern
+from pliant.embedded.schema.metadata import DNS_1035_LABEL_RULE, DNS_LABEL_RULE, validate_metadata
 
 
 @pytest.mark.parametrize(
@@ -29,8 +29,8 @@ from pliant.embedded.schema.metadata import DNS_1035_LABEL, DNS_LABEL, validate_
     ],
 )
 def test_formats_tell_sound_text_from_other_text(form: str, sound: str, unsound: str) -> None:
-    assert STRING_FORMATS[form](sound)
-    assert not STRING_FORMATS[form](unsound)
+    assert STRING_FORMAT_CHECKS[form](sound)
+    assert not STRING_FORMAT_CHECKS[form](unsound)
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def test_metadata_has_limits(metadata: dict[str, Any], says: str) -> None:
 
 def test_some_kinds_have_narrower_names() -> None:
     assert validate_metadata({"name": "a.b"}) == []
-    assert validate_metadata({"name": "a.b"}, DNS_LABEL) != []
-    assert validate_metadata({"name": "1a"}, DNS_LABEL) == []
-    assert validate_metadata({"name": "1a"}, DNS_1035_LABEL) != []
+    assert validate_metadata({"name": "a.b"}, DNS_LABEL_RULE) != []
+    assert validate_metadata({"name": "1a"}, DNS_LABEL_RULE) == []
+    assert validate_metadata({"name": "1a"}, DNS_1035_LABEL_RULE) != []
 
 
 def test_keywords_without_a_type_speak_only_about_values_they_fit() -> None:

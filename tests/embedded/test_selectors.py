@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from pliant.embedded.apiserver.selectors import FieldSelector, LabelSelector, field_value
+from pliant.embedded.apiserver.selectors import FieldSelector, LabelSelector, selectable_field_value
 from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.registry.kinds import Kind
 from pliant.errors import BadRequest
 
 
 def core(plural: str) -> Kind:
-    kind = KindRegistry.with_builtin_kinds().find("", "v1", plural)
+    kind = KindRegistry.with_builtin_kinds().find_resource("", "v1", plural)
     assert kind is not None
     return kind
 
@@ -85,15 +85,17 @@ def test_a_field_that_cannot_be_selected_by_is_named() -> None:
 
 
 def test_fields_that_are_absent_or_elsewhere_have_the_text_kubernetes_gives_them() -> None:
-    assert field_value({"spec": {}}, "spec.unschedulable") == "false"
-    assert field_value({"spec": {"unschedulable": True}}, "spec.unschedulable") == "true"
-    assert field_value({"source": {"component": "kubelet"}}, "source") == "kubelet"
-    assert field_value({"status": "odd"}, "status.phase") == ""
+    assert selectable_field_value({"spec": {}}, "spec.unschedulable") == "false"
+    assert selectable_field_value({"spec": {"unschedulable": True}}, "spec.unschedulable") == "true"
+    assert selectable_field_value({"source": {"component": "kubelet"}}, "source") == "kubelet"
+    assert selectable_field_value({"status": "odd"}, "status.phase") == ""
 
 
 def test_every_selectable_field_of_a_pod_is_extracted() -> None:
     pod = {"metadata": {"name": "a", "namespace": "n"}, "spec": {"nodeName": "x"}, "status": {"phase": "Pending"}}
-    fields = {field: field_value(pod, field) for field in ("metadata.namespace", *core("pods").selectable_fields)}
+    fields = {
+        field: selectable_field_value(pod, field) for field in ("metadata.namespace", *core("pods").selectable_fields)
+    }
     assert fields["metadata.namespace"] == "n"
     assert fields["spec.nodeName"] == "x"
     assert fields["status.podIP"] == ""

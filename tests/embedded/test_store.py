@@ -27,11 +27,11 @@ def pod(name: str, namespace: str = "default", **more: Any) -> dict[str, Any]:
 
 
 async def put(store: Store, obj: dict[str, Any]) -> StoredObject:
-    return await store.write(lambda transaction: transaction.put(PODS, obj))
+    return await store.run_transaction(lambda transaction: transaction.put(PODS, obj))
 
 
 async def remove(store: Store, name: str) -> StoredObject:
-    return await store.write(lambda transaction: transaction.remove(PODS, pod(name)))
+    return await store.run_transaction(lambda transaction: transaction.remove(PODS, pod(name)))
 
 
 class GatedJournal:
@@ -55,7 +55,9 @@ class GatedJournal:
 async def test_versions_count_up_over_all_resources() -> None:
     store = Store.in_memory()
     first = await put(store, pod("a"))
-    second = await store.write(lambda transaction: transaction.put("/nodes", {"metadata": {"name": "n", "uid": "n"}}))
+    second = await store.run_transaction(
+        lambda transaction: transaction.put("/nodes", {"metadata": {"name": "n", "uid": "n"}})
+    )
     assert (first.version, second.version) == (1, 2)
     assert store.committed.version == 2
     assert first.decode()["metadata"]["resourceVersion"] == "1"
@@ -142,7 +144,7 @@ async def test_writes_of_one_turn_share_a_commit_and_see_each_other() -> None:
         return int(size)
 
     async with Store(ObjectIndex(0, 100), journal).run_writer() as store:
-        writers = [asyncio.create_task(store.write(grow)) for _ in range(20)]
+        writers = [asyncio.create_task(store.run_transaction(grow)) for _ in range(20)]
         journal.gate.set()
         assert await asyncio.gather(*writers) == list(range(20))
     assert sum(len(group) for group in journal.groups) == 20
@@ -159,8 +161,8 @@ async def test_a_refusal_built_on_an_undecided_write_waits_for_it() -> None:
         return transaction.put(PODS, pod("a"))
 
     async with Store(ObjectIndex(0, 100), journal).run_writer() as store:
-        first = asyncio.create_task(store.write(create))
-        second = asyncio.create_task(store.write(create))
+        first = asyncio.create_task(store.run_transaction(create))
+        second = asyncio.create_task(store.run_transaction(create))
         for _ in range(10):
             await asyncio.sleep(0)
         assert not second.done()
@@ -202,6 +204,6 @@ async def test_a_caller_who_leaves_does_not_take_the_write_back() -> None:
 
 async def test_a_dry_run_changes_nothing() -> None:
     store = Store.in_memory()
-    await store.write(lambda transaction: transaction.put(PODS, pod("a")), dry_run=True)
+    await store.run_transaction(lambda transaction: transaction.put(PODS, pod("a")), dry_run=True)
     assert (store.committed.version, store.committed.list_objects(PODS)) == (0, [])
     assert (await put(store, pod("a"))).version == 1

@@ -66,7 +66,7 @@ async def main():
         async def write(start):
             for number in range(start, 10**9, 8):
                 obj = {"metadata": {"name": f"p{number}", "uid": f"u{number}"}}
-                await store.write(lambda transaction: transaction.put("/pods", obj))
+                await store.run_transaction(lambda transaction: transaction.put("/pods", obj))
                 print(number, flush=True)
         await asyncio.gather(*(write(start) for start in range(8)))
 

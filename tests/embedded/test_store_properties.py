@@ -40,7 +40,9 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(namespace=NAMESPACES, name=NAMES)
     def put(self, namespace: str, name: str) -> None:
         obj = {"metadata": {"name": name, "namespace": namespace, "uid": f"{namespace}-{name}"}}
-        record: StoredObject = run_without_waiting(self.store.write(lambda transaction: transaction.put(PODS, obj)))
+        record: StoredObject = run_without_waiting(
+            self.store.run_transaction(lambda transaction: transaction.put(PODS, obj))
+        )
         assert record.version == max(self.past) + 1
         self.model[record.key] = record.version
         self.note()
@@ -50,7 +52,9 @@ class StoreMachine(RuleBasedStateMachine):
         key = ObjectKey(PODS, namespace, name)
         current = self.store.committed.get(key)
         if current is not None:
-            run_without_waiting(self.store.write(lambda transaction: transaction.remove(PODS, current.decode())))
+            run_without_waiting(
+                self.store.run_transaction(lambda transaction: transaction.remove(PODS, current.decode()))
+            )
             del self.model[key]
             self.note()
 

@@ -310,12 +310,12 @@ def test_custom_resources_show_the_columns_they_state() -> None:
 def test_a_row_carries_as_much_of_its_object_as_was_asked_for() -> None:
     pod = {"metadata": {"name": "x"}, "spec": {}}
     kind = kind_of("v1", "Pod")
-    assert "object" not in build_table(kind, [pod], NOW, include="None")["rows"][0]
-    assert build_table(kind, [pod], NOW, include="Object")["rows"][0]["object"] is pod
+    assert "object" not in build_table(kind, [pod], NOW, include_object="None")["rows"][0]
+    assert build_table(kind, [pod], NOW, include_object="Object")["rows"][0]["object"] is pod
     partial = build_table(kind, [pod], NOW)["rows"][0]["object"]
     assert partial == {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {"name": "x"}}
     with pytest.raises(BadRequest):
-        build_table(kind, [pod], NOW, include="Everything")
+        build_table(kind, [pod], NOW, include_object="Everything")
 
 
 def test_watch_events_may_leave_the_headings_out() -> None:

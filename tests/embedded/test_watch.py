@@ -11,7 +11,7 @@ import msgspec
 
 from pliant.embedded.storage.store import Store
 from pliant.kube.resources import CONFIG_MAPS, PODS, Resource
-from pliant.kube.transport.base import JSON, Request
+from pliant.kube.transport.base import JSON_CONTENT_TYPE, Request
 from tests.embedded.serving import Served, config, pod, serving
 from tests.virtual_time import on_virtual_time
 
@@ -20,7 +20,7 @@ EventSummaries = list[tuple[str, str]]
 
 @asynccontextmanager
 async def open_watch(
-    server: Served, resource: Resource = CONFIG_MAPS, accept: str = JSON, **query: Any
+    server: Served, resource: Resource = CONFIG_MAPS, accept: str = JSON_CONTENT_TYPE, **query: Any
 ) -> AsyncIterator[list[dict[str, Any]]]:
     """Collects what a watch says while the block runs."""
     lines: list[dict[str, Any]] = []

@@ -10,7 +10,7 @@ from pliant.engine.lifecycle.suspend import active_seconds
 from pliant.engine.sizing import RESIZED_REASON, wanted_size, with_size_requests
 from pliant.model.actions import CreatePod, CreateService, Decision, DeletePod, EmitEvent
 from pliant.model.job import CleanPodPolicy, ResizeMode, RestartScope
-from pliant.model.labels import REPLICA_INDEX_LABEL, REPLICA_NAME_LABEL, replica_pod_name
+from pliant.model.labels import REPLICA_GROUP_LABEL, REPLICA_INDEX_LABEL, replica_pod_name
 from pliant.model.state import PHASE_TRANSITIONS, EngineState, JobPhase
 from tests.builders import NOON, PlainFramework
 from tests.engine.world import OVER, World
@@ -61,7 +61,7 @@ def what_has_ended_makes_nothing(world: World, decision: Decision) -> None:
     if state is None or (state.outcome is None and not state.phase.is_final):
         return
     assert not any(isinstance(action, CreatePod | CreateService) for action in decision.actions)
-    assert decision.intent is None
+    assert decision.transition_status is None
     for after in _after(decision):
         assert after.outcome == state.outcome
         assert after.phase is state.phase or not state.phase.is_final
@@ -102,10 +102,18 @@ def sizes_that_are_held_stay(world: World, decision: Decision) -> None:
 def resizes_are_free(world: World, decision: Decision) -> None:
     """Another size costs no restart; where members must be told of it, nobody goes on who was not."""
     before, after = world.job.state, next(_after(decision), None)
-    if before is None or after is None or decision.intent is None or after.timeline[-1].reason != RESIZED_REASON:
+    if (
+        before is None
+        or after is None
+        or decision.transition_status is None
+        or after.timeline[-1].reason != RESIZED_REASON
+    ):
         return
     assert after.restart_count == before.restart_count
-    assert all(after.group(name).charged_restarts == memory.charged_restarts for name, memory in before.groups.items())
+    assert all(
+        after.group(name).restarts_without_disruptions == memory.restarts_without_disruptions
+        for name, memory in before.groups.items()
+    )
     moved = [
         each for each in world.job.groups if before.group(each.name).applied_size != after.group(each.name).applied_size
     ]
@@ -120,21 +128,32 @@ def budgets_are_kept(world: World, decision: Decision) -> None:
     if before is None or after is None or after.restart_count == before.restart_count:
         return
     limit = world.group(after.last_restarted_group).restart_rule.limit
-    assert limit is None or after.group(after.last_restarted_group).charged_restarts <= limit
+    assert limit is None or after.group(after.last_restarted_group).restarts_without_disruptions <= limit
     if any(group.restart_rule.scope is RestartScope.ALL for group in world.job.groups[1:]):
         return  # then others may have been made to pay
     first = world.job.groups[0]
-    assert first.restart_rule.limit is None or after.group(first.name).charged_restarts <= first.restart_rule.limit
+    assert (
+        first.restart_rule.limit is None
+        or after.group(first.name).restarts_without_disruptions <= first.restart_rule.limit
+    )
 
 
 def disruptions_are_free(world: World, decision: Decision) -> None:
     """Whoever was taken away by others is replaced without a charge and without a change of phase."""
     before, after = world.job.state, next(_after(decision), None)
-    if before is None or after is None or decision.intent is None or after.timeline[-1].reason != "Disrupted":
+    if (
+        before is None
+        or after is None
+        or decision.transition_status is None
+        or after.timeline[-1].reason != "Disrupted"
+    ):
         return
     assert after.phase is before.phase
     assert after.restart_count == before.restart_count
-    assert all(after.group(name).charged_restarts == memory.charged_restarts for name, memory in before.groups.items())
+    assert all(
+        after.group(name).restarts_without_disruptions == memory.restarts_without_disruptions
+        for name, memory in before.groups.items()
+    )
 
 
 def phases_move_legally(world: World, decision: Decision) -> None:
@@ -154,10 +173,10 @@ def members_are_announced_before_they_start(world: World, decision: Decision) ->
 
 def intents_stand_alone(world: World, decision: Decision) -> None:
     """Beside an intent there is nothing but the event that tells of it."""
-    if decision.intent is not None:
+    if decision.transition_status is not None:
         (event,) = decision.actions
         assert isinstance(event, EmitEvent)
-        assert decision.intent.state.timeline[-1].reason == event.reason
+        assert decision.transition_status.state.timeline[-1].reason == event.reason
         assert not decision.status_updates
 
 
@@ -171,7 +190,7 @@ def nothing_learned_is_lost(world: World, decision: Decision) -> None:
         assert after.restart_count >= before.restart_count
         for name in before.groups.keys() & after.groups.keys():
             assert after.group(name).attempt >= before.group(name).attempt
-            assert after.group(name).charged_restarts >= before.group(name).charged_restarts
+            assert after.group(name).restarts_without_disruptions >= before.group(name).restarts_without_disruptions
 
 
 def nobody_is_remembered_who_is_gone(world: World, decision: Decision) -> None:
@@ -214,7 +233,7 @@ def failures_have_a_first_cause(world: World, decision: Decision) -> None:
         assert len(after.failures) <= 8
         places = [(each.replica, each.attempt) for each in after.failures]
         assert len(set(places)) == len(places)
-        if before is None or decision.intent is None or world.job.end_request is not None:
+        if before is None or decision.transition_status is None or world.job.end_request is not None:
             continue
         is_failure = after.outcome is not None and after.outcome.phase in (JobPhase.FAILED, JobPhase.NODE_FAIL)
         if is_failure or after.restart_count > before.restart_count:
@@ -226,7 +245,7 @@ def failures_have_a_first_cause(world: World, decision: Decision) -> None:
 def time_is_kept(world: World, decision: Decision) -> None:
     """No limit in time is ever passed over: when it is reached, the end is decided at the first look."""
     state = world.job.state
-    if state is None or decision.intent is not None or state.outcome is not None or state.phase.is_final:
+    if state is None or decision.transition_status is not None or state.outcome is not None or state.phase.is_final:
         return
     left = _time_left(world, state)
     assert left is None or left > timedelta(0) or world.job.is_deleting
@@ -336,12 +355,12 @@ def _time_left(world: World, state: EngineState) -> timedelta | None:
 
 
 def _is_busy(decision: Decision) -> bool:
-    return bool(decision.intent or decision.status_updates or decision.actions)
+    return bool(decision.transition_status or decision.status_updates or decision.actions)
 
 
 def _after(decision: Decision) -> Iterator[EngineState]:
-    if decision.intent is not None:
-        yield decision.intent.state
+    if decision.transition_status is not None:
+        yield decision.transition_status.state
     yield from (status.state for status in decision.status_updates.values())
 
 
@@ -352,4 +371,4 @@ def _newcomers(decision: Decision) -> list[CreatePod]:
 def _places(decision: Decision) -> Iterator[tuple[str, int]]:
     for pod in _newcomers(decision):
         labels = pod.manifest["metadata"]["labels"]
-        yield labels[REPLICA_NAME_LABEL], int(labels[REPLICA_INDEX_LABEL])
+        yield labels[REPLICA_GROUP_LABEL], int(labels[REPLICA_INDEX_LABEL])

@@ -120,7 +120,7 @@ def hindered(obstacles: set[int]) -> Obstacle:
 
 def world_of(job: Job, script: list[int], obstacles: set[int] | None = None, *, is_strict: bool = False) -> World:
     """A world in which everything is scripted but its history."""
-    operator = replace(BRIEF, should_fail_on_creation=is_strict)
+    operator = replace(BRIEF, should_fail_on_creation_timeout=is_strict)
     return World(job, scripted(script), obstacle=hindered(obstacles or set()), rules=operator)
 
 

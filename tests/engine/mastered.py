@@ -18,7 +18,7 @@ from pliant.model.job import (
     RestartScope,
 )
 from pliant.model.observed import ObservedPod, PodPhase
-from pliant.model.scale_plans import GroupRequest, PodRequest, ScalePlan
+from pliant.model.scale_plans import PlanGroupRequest, PlanPodRequest, ScalePlan
 from pliant.model.state import SizeRequester
 from tests.builders import KEY, make_group, make_job
 from tests.engine.world import World
@@ -77,8 +77,8 @@ def elastic_world(job: Job | None = None, **fields: Any) -> World:
 
 def write(world: World, name: str, *, is_manual: bool = False, **fields: Any) -> None:
     """Somebody writes a plan; `worker=3` asks for a number, `create`, `remove` and `migrate` for pods."""
-    groups: dict[str, GroupRequest] = {
-        key: GroupRequest(size=fields.pop(key)) for key in ("worker", "ps") if key in fields
+    groups: dict[str, PlanGroupRequest] = {
+        key: PlanGroupRequest(size=fields.pop(key)) for key in ("worker", "ps") if key in fields
     }
     groups |= fields.pop("group_requests", {})
     world.serial += 1
@@ -92,8 +92,8 @@ def write(world: World, name: str, *, is_manual: bool = False, **fields: Any) ->
     )
 
 
-def pod(group: str, **fields: Any) -> PodRequest:
-    return PodRequest(group=group, **fields)
+def pod(group: str, **fields: Any) -> PlanPodRequest:
+    return PlanPodRequest(group=group, **fields)
 
 
 def members(world: World, group: str) -> dict[int, int]:

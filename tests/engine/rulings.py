@@ -42,8 +42,8 @@ def names(decision: Decision, kind: type) -> list[str]:
 
 
 def intent_of(decision: Decision) -> EngineState:
-    assert decision.intent is not None, decision
-    return decision.intent.state
+    assert decision.transition_status is not None, decision
+    return decision.transition_status.state
 
 
 def verdict_of(decision: Decision) -> JobOutcome:

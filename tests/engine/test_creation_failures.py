@@ -16,8 +16,8 @@ from tests.builders import NOON, make_group, make_job, make_pod, restarting, see
 from tests.engine.rulings import decided, intent_of, of_workers, remembering, status_of, verdict_of
 
 DURATION, PERIOD = timedelta(minutes=1), timedelta(minutes=3)
-PATIENT = OperatorConfig(creation_timeout=DURATION, creation_retry_window=PERIOD)
-STRICT = replace(PATIENT, should_fail_on_creation=True)
+PATIENT = OperatorConfig(container_creation_timeout=DURATION, creation_retry_window=PERIOD)
+STRICT = replace(PATIENT, should_fail_on_creation_timeout=True)
 
 
 def stuck_pod(since: timedelta = timedelta(0), attempt: int = 0) -> ObservedPod:
@@ -43,7 +43,7 @@ def asked(
 
 def test_a_container_may_fail_to_be_created_for_a_while() -> None:
     decision = asked(timedelta(seconds=20))
-    assert decision.intent is None
+    assert decision.transition_status is None
     assert decision.requeue_after == timedelta(seconds=40)
     assert status_of(decision).message == "worker-1: ErrImagePull: no such image"
 
@@ -85,7 +85,7 @@ def test_it_is_made_anew_while_time_and_budget_last(
 ) -> None:
     decision = asked(after, rules, limit=limit, state=RETRIED, since=timedelta(minutes=1))
     if phase is None:
-        assert decision.intent is None, "then it waits"
+        assert decision.transition_status is None, "then it waits"
     elif phase is JobPhase.FAILED:
         assert verdict_of(decision).phase is phase
     else:

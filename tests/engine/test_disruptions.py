@@ -32,7 +32,7 @@ def test_whatever_the_policy_a_member_taken_away_is_replaced_at_no_charge(
     decision = decided(make_job(make_group(restart=rule), state=RUNNING), seeing(make_pod(0), pod))
     state = intent_of(decision)
     memory = state.group("worker")
-    assert (memory.restarts_by_cause, memory.charged_restarts, state.restart_count) == (
+    assert (memory.restarts_by_cause, memory.restarts_without_disruptions, state.restart_count) == (
         {RestartCause.DISRUPTION: 1},
         0,
         0,
@@ -77,5 +77,5 @@ def test_one_failure_among_disruptions_is_charged_alone() -> None:
 def test_taking_away_one_who_has_ended_changes_nothing(outcome: ReplicaOutcome) -> None:
     job = make_job(make_group(fail=EndPolicy.ALL), state=of_workers(applied_size=2, replica_outcomes={1: outcome}))
     gone = decided(job, seeing(make_pod(0), LEAVING))
-    assert gone.intent is None
+    assert gone.transition_status is None
     assert names(gone, CreatePod) == []

@@ -30,7 +30,7 @@ def test_the_complete_policy_of_a_group_says_who_speaks_for_it(
 ) -> None:
     job = make_job(make_group(complete=policy), state=RUNNING)
     decision = decided(job, seeing(*(make_pod(i, ENDS[end]) for i, end in enumerate(members))))
-    assert (decision.intent is not None) is is_complete
+    assert (decision.transition_status is not None) is is_complete
     if is_complete:
         verdict = verdict_of(decision)
         assert verdict.phase is JobPhase.SUCCEED
@@ -51,7 +51,7 @@ def test_the_fail_policy_of_a_group_says_who_speaks_for_it(policy: EndPolicy, me
     job = make_job(make_group(fail=policy), state=RUNNING)
     pods = [make_pod(i, ENDS[end], code=3 if end == "F" else None) for i, end in enumerate(members)]
     decision = decided(job, seeing(*pods))
-    assert (decision.intent is not None) is is_failed
+    assert (decision.transition_status is not None) is is_failed
     if is_failed:
         verdict = verdict_of(decision)
         assert verdict.phase is JobPhase.FAILED
@@ -73,7 +73,7 @@ def test_the_complete_policy_of_the_job_says_which_groups_must_be_done(
     seen = seeing(make_pod(0, ENDS[ps], group="ps"), make_pod(0, ENDS[worker]))
     decision = decided(job, seen)
     if phase is None:
-        assert decision.intent is None
+        assert decision.transition_status is None
     else:
         verdict = verdict_of(decision)
         assert verdict.phase is phase
@@ -118,6 +118,6 @@ def test_those_whom_the_autoscaler_added_are_not_waited_for_once_the_work_is_don
     group = make_group(size=3, min_size=2, max_size=6, is_elastic=True, is_autoscaled=True)
     pods = [make_pod(i, ENDS[end]) for i, end in enumerate(members)]
     decision = decided(make_job(group, state=RUNNING), seeing(*pods))
-    assert (decision.intent is not None) is is_complete
+    assert (decision.transition_status is not None) is is_complete
     by_hand = make_group(size=3, min_size=2, max_size=6, is_elastic=True)
-    assert decided(make_job(by_hand, state=RUNNING), seeing(*pods)).intent is None
+    assert decided(make_job(by_hand, state=RUNNING), seeing(*pods)).transition_status is None

@@ -47,7 +47,7 @@ def test_a_group_may_lose_all_but_its_first_down_to_its_least(members: str, leas
     group = make_group(size=3, min_size=least, max_size=3, is_elastic=True)
     job = make_job(group, state=RUNNING, is_fault_tolerant=True)
     decision = decided(job, seeing(*(member(i, letter) for i, letter in enumerate(members))))
-    assert (decision.intent and verdict_of(decision).phase) is end
+    assert (decision.transition_status and verdict_of(decision).phase) is end
 
 
 @pytest.mark.parametrize(("is_elastic", "is_tolerant"), [(False, True), (True, False), (False, False)])

@@ -22,8 +22,8 @@ def test_of_several_failures_the_earliest_is_the_first_cause() -> None:
         exit=PodExit(code=139, container="trainer", reason="Error", message="b", last_log_lines="a\nb"),
     )
     decision = decided(make_job(state=remembering(JobPhase.RUNNING)), seeing(late, early))
-    assert decision.intent is not None
-    state = decision.intent.state
+    assert decision.transition_status is not None
+    state = decision.transition_status.state
     assert state.root_cause == ReplicaFailure(
         replica="worker-1",
         container="trainer",
@@ -43,9 +43,9 @@ def test_what_is_quoted_is_told_from_what_is_said() -> None:
     group = make_group(restart=restarting(limit=1))
     memory = GroupState(attempt=1, restarts_by_cause={RestartCause.APP: 1})
     decision = decided(make_job(group, state=remembering(JobPhase.RUNNING, groups={"worker": memory})), pods)
-    assert decision.intent is not None
+    assert decision.transition_status is not None
     said = "worker-0 exited with code 3: no data; worker has used its 1 restart"
-    assert decision.intent.state.message == said
+    assert decision.transition_status.state.message == said
 
 
 def test_a_member_whose_pod_is_gone_is_still_the_first_cause() -> None:
@@ -79,8 +79,8 @@ def test_a_lost_node_is_named_as_the_cause() -> None:
     gone = NodeFault(description="is gone", since=NOON - timedelta(minutes=1))
     pods = seeing(make_pod(0, node="n0", node_fault=gone), make_pod(1, node="n1"))
     decision = decided(make_job(state=remembering(JobPhase.RUNNING)), pods)
-    assert decision.intent is not None
-    cause = decision.intent.state.root_cause
+    assert decision.transition_status is not None
+    cause = decision.transition_status.state.root_cause
     assert cause is not None
     assert (cause.cause, cause.node, cause.reason, cause.at) == (RestartCause.NODE, "n0", "is gone", gone.since)
 
@@ -90,8 +90,8 @@ def test_an_end_that_was_ordered_has_no_first_cause() -> None:
     decision = decided(
         make_job(state=remembering(JobPhase.RUNNING), end_request=order), seeing(make_pod(0), make_pod(1))
     )
-    assert decision.intent is not None
-    assert decision.intent.state.root_cause is None
+    assert decision.transition_status is not None
+    assert decision.transition_status.state.root_cause is None
 
 
 def test_failures_kept_are_few_and_each_is_kept_once() -> None:

@@ -39,14 +39,14 @@ def on_node(index: int, fault: NodeFault | None, phase: PodPhase = PodPhase.RUNN
 def test_a_node_has_some_grace_before_its_pods_are_given_up() -> None:
     job, seen = (make_job(make_group(restart=ON_NODE_FAIL), state=RUNNING), seeing(make_pod(0), on_node(1, SINCE_NOON)))
     waiting = decided(job, seen, NOON + timedelta(seconds=4))
-    assert waiting.intent is None
+    assert waiting.transition_status is None
     assert waiting.requeue_after == timedelta(seconds=6)
     assert intent_of(decided(job, seen, NOON + GRACE)).phase is JobPhase.RESTARTING
 
 
 def test_a_node_that_comes_back_in_time_costs_nothing() -> None:
     job = make_job(make_group(restart=ON_NODE_FAIL), state=RUNNING)
-    assert decided(job, seeing(make_pod(0), make_pod(1, node="n1")), NOON + GRACE).intent is None
+    assert decided(job, seeing(make_pod(0), make_pod(1, node="n1")), NOON + GRACE).transition_status is None
 
 
 def test_a_lost_member_is_restarted_elsewhere_at_the_cost_of_its_node() -> None:
@@ -89,7 +89,7 @@ def test_a_loss_that_is_not_mended_is_put_to_the_vote(
 ) -> None:
     job = make_job(make_group(fail=policy), clean=clean, state=RUNNING)
     decision = decided(job, seeing(*(on_node(i, DEAD if m == "L" else None) for i, m in enumerate(members))))
-    assert (decision.intent is not None) is is_over
+    assert (decision.transition_status is not None) is is_over
     if is_over:
         assert verdict_of(decision).phase is JobPhase.NODE_FAIL
         assert intent_of(decision).phase is JobPhase.TERMINATING, "pods go, whatever cleanPodPolicy says"
@@ -176,7 +176,7 @@ def test_one_node_that_takes_several_members_along_makes_one_wide_restart() -> N
 @pytest.mark.parametrize("phase", [PodPhase.PENDING, PodPhase.SUCCEEDED])
 def test_who_has_no_node_yet_or_needs_none_any_more_cannot_be_lost(phase: PodPhase) -> None:
     job = make_job(make_group(restart=ON_NODE_FAIL), state=RUNNING)
-    assert decided(job, seeing(make_pod(0), on_node(1, DEAD, phase))).intent is None
+    assert decided(job, seeing(make_pod(0), on_node(1, DEAD, phase))).transition_status is None
 
 
 def test_one_who_failed_on_a_faulty_node_is_charged_to_the_node_without_grace() -> None:

@@ -52,7 +52,7 @@ def test_a_job_ordered_to_end_from_the_start_makes_nothing() -> None:
 def test_an_order_to_a_job_that_has_ended_comes_too_late(phase: JobPhase) -> None:
     state = remembering(phase, ended_at=NOON)
     decision = decided(make_job(state=state, end_request=STOP))
-    assert (decision.intent, decision.actions, dict(decision.status_updates)) == (None, (), {})
+    assert (decision.transition_status, decision.actions, dict(decision.status_updates)) == (None, (), {})
 
 
 def test_the_first_verdict_stands() -> None:

@@ -11,9 +11,9 @@ import pytest
 from pliant.engine.decide import decide
 from pliant.engine.pods.manifests import config_map_manifest, pod_manifest
 from pliant.engine.pods.shared_environment import (
-    MAX_FILES_BYTES,
-    MAX_INLINE_BYTES,
-    MAX_VARIABLE_BYTES,
+    MAX_CONFIG_MAP_BYTES,
+    MAX_INLINE_ENVIRONMENT_BYTES,
+    MAX_INLINE_VARIABLE_BYTES,
     build_shared_environment,
 )
 from pliant.errors import InvalidSpec
@@ -62,14 +62,14 @@ def test_nobody_asks_while_all_is_well() -> None:
 
 
 def test_what_is_short_is_a_variable_and_needs_no_file() -> None:
-    pod = pod_of(Talkative(HOSTS="x" * MAX_VARIABLE_BYTES))
-    assert variables(pod) == {"INDEX": "0", "HOSTS": "x" * MAX_VARIABLE_BYTES}
+    pod = pod_of(Talkative(HOSTS="x" * MAX_INLINE_VARIABLE_BYTES))
+    assert variables(pod) == {"INDEX": "0", "HOSTS": "x" * MAX_INLINE_VARIABLE_BYTES}
     assert "volumes" not in pod["spec"]
     assert "volumeMounts" not in pod["spec"]["containers"][0]
 
 
 def test_what_is_too_long_is_a_file_that_a_variable_names() -> None:
-    framework = Talkative(HOSTS="x" * (MAX_VARIABLE_BYTES + 1), HOSTS_NUM="7")
+    framework = Talkative(HOSTS="x" * (MAX_INLINE_VARIABLE_BYTES + 1), HOSTS_NUM="7")
     outfit = build_shared_environment(make_job(), framework)
     pod = pod_of(framework, {**CONTAINER, "volumeMounts": [{"name": "data", "mountPath": "/data"}]})
     assert variables(pod) == {"INDEX": "0", "HOSTS_FILE": "/etc/pliant/env/HOSTS", "HOSTS_NUM": "7"}
@@ -85,7 +85,9 @@ def test_what_is_too_long_is_a_file_that_a_variable_names() -> None:
 def test_a_volume_of_the_user_where_files_would_be_is_left_there() -> None:
     own = {"name": "data", "mountPath": "/etc/pliant/env/"}
     pod = pod_of(
-        Talkative(HOSTS="x" * (MAX_VARIABLE_BYTES + 1)), {**CONTAINER, "volumeMounts": [own]}, {"name": "sidecar"}
+        Talkative(HOSTS="x" * (MAX_INLINE_VARIABLE_BYTES + 1)),
+        {**CONTAINER, "volumeMounts": [own]},
+        {"name": "sidecar"},
     )
     assert pod["spec"]["containers"][0]["volumeMounts"] == [own]
     assert pod["spec"]["containers"][1]["volumeMounts"][0]["name"] == "pliant-env"
@@ -93,20 +95,22 @@ def test_a_volume_of_the_user_where_files_would_be_is_left_there() -> None:
 
 def test_init_containers_and_volumes_of_the_user_are_kept_beside_it() -> None:
     volume = {"name": "data", "emptyDir": {}}
-    pod = pod_of(Talkative(HOSTS="x" * (MAX_VARIABLE_BYTES + 1)), initContainers=[{"name": "fetch"}], volumes=[volume])
+    pod = pod_of(
+        Talkative(HOSTS="x" * (MAX_INLINE_VARIABLE_BYTES + 1)), initContainers=[{"name": "fetch"}], volumes=[volume]
+    )
     assert [each["name"] for each in pod["spec"]["volumes"]] == ["data", "pliant-env"]
     assert pod["spec"]["initContainers"][0]["volumeMounts"][0]["name"] == "pliant-env"
 
 
 def test_what_is_too_much_together_becomes_files_longest_first() -> None:
-    many = {f"V{number}": "x" * (MAX_VARIABLE_BYTES - number) for number in range(5)}
-    assert sum(map(len, many.values())) > MAX_INLINE_BYTES
+    many = {f"V{number}": "x" * (MAX_INLINE_VARIABLE_BYTES - number) for number in range(5)}
+    assert sum(map(len, many.values())) > MAX_INLINE_ENVIRONMENT_BYTES
     outfit = build_shared_environment(make_job(), Talkative(**many))
     assert list(outfit.variable_files) == ["V0"]
 
 
 def test_a_variable_of_the_users_own_takes_the_place_of_a_file() -> None:
-    framework = Talkative(HOSTS="x" * (MAX_VARIABLE_BYTES + 1))
+    framework = Talkative(HOSTS="x" * (MAX_INLINE_VARIABLE_BYTES + 1))
     own = [{"name": "HOSTS", "value": "mine"}]
     assert variables(pod_of(framework, {**CONTAINER, "env": own})) == {"INDEX": "0", "HOSTS": "mine"}
     own = [{"name": "HOSTS_FILE", "value": "/mine"}]
@@ -114,7 +118,7 @@ def test_a_variable_of_the_users_own_takes_the_place_of_a_file() -> None:
 
 
 def test_files_are_laid_out_before_members_come_in_a_config_map_that_goes_with_the_job() -> None:
-    framework = Talkative(HOSTS="x" * (MAX_VARIABLE_BYTES + 1))
+    framework = Talkative(HOSTS="x" * (MAX_INLINE_VARIABLE_BYTES + 1))
     actions = decide(make_job(make_group(size=2)), seeing(), framework, NOON).actions
     assert [type(action) for action in actions] == [CreateService, CreateService, CreateConfigMap, CreatePod, CreatePod]
     [made] = [action for action in actions if isinstance(action, CreateConfigMap)]
@@ -128,7 +132,10 @@ def test_files_are_laid_out_before_members_come_in_a_config_map_that_goes_with_t
 def test_other_content_and_another_job_of_the_name_have_another_config_map() -> None:
     job = make_job()
     reborn = replace(job, owner=replace(job.owner, uid="another"))
-    short, other = Talkative(HOSTS="x" * (MAX_VARIABLE_BYTES + 1)), Talkative(HOSTS="y" * (MAX_VARIABLE_BYTES + 1))
+    short, other = (
+        Talkative(HOSTS="x" * (MAX_INLINE_VARIABLE_BYTES + 1)),
+        Talkative(HOSTS="y" * (MAX_INLINE_VARIABLE_BYTES + 1)),
+    )
     names = {
         build_shared_environment(job, short).config_map_name,
         build_shared_environment(job, other).config_map_name,
@@ -142,4 +149,4 @@ def test_other_content_and_another_job_of_the_name_have_another_config_map() -> 
 
 def test_more_than_a_config_map_holds_is_refused_with_what_to_do() -> None:
     with pytest.raises(InvalidSpec, match=r"spec\.replicaSpecs: the addresses of all replicas take 1,000,001 bytes"):
-        decide(make_job(), seeing(), Talkative(HOSTS="x" * (MAX_FILES_BYTES + 1)), NOON)
+        decide(make_job(), seeing(), Talkative(HOSTS="x" * (MAX_CONFIG_MAP_BYTES + 1)), NOON)

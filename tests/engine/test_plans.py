@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from pliant.model.observed import PodExit, PodPhase
 from pliant.model.operator_config import OperatorConfig
-from pliant.model.scale_plans import GroupRequest, PlanPhase
+from pliant.model.scale_plans import PlanGroupRequest, PlanPhase
 from pliant.model.state import JobPhase
 from tests.engine.mastered import (
     MASTER,
@@ -137,7 +137,7 @@ def test_a_plan_that_takes_too_long_fails_and_leaves_things_as_they_were() -> No
 def test_a_plan_of_the_master_that_says_nothing_goes_at_once() -> None:
     world = elastic_world()
     write(world, "p0")
-    write(world, "p1", group_requests={MASTER: GroupRequest(size=0)})
+    write(world, "p1", group_requests={MASTER: PlanGroupRequest(size=0)})
     world.settle()
     assert not world.plans
     assert "p0" not in world.plan_phases
@@ -189,7 +189,7 @@ def test_a_job_comes_back_only_when_those_who_leave_have_left() -> None:
     late = "demo-edljob-worker-7"
     world.pods[late] = replace(world.pods[late], is_terminating=True)
     world.resume()
-    assert world.decide().intent is None
+    assert world.decide().transition_status is None
     del world.pods[late]
     world.settle()
     assert world.memory.phase is JobPhase.RUNNING
@@ -303,7 +303,7 @@ def test_whom_a_foreign_master_makes_beyond_a_persons_wish_goes_for_good() -> No
     world.settle()
     foreign(world, "worker", 2, rank=1)
     doomed = [action for action in world.decide().actions if getattr(action, "name", "") == "demo-edljob-worker-2"]
-    assert [getattr(action, "is_permanent", False) for action in doomed] == [True]
+    assert [getattr(action, "prevents_relaunch", False) for action in doomed] == [True]
 
 
 def test_a_plan_by_hand_waits_for_a_master_that_may_take_it() -> None:
@@ -371,7 +371,7 @@ def test_a_foreign_master_that_asks_for_nobody_is_started_again_a_few_times() ->
         made.append(world.pods[MASTER_POD].uid)
     assert len(set(made)) == 4
     assert [event.reason for event in world.events].count("MasterIdleRestart") == 3
-    assert world.memory.group(MASTER).charged_restarts == 0
+    assert world.memory.group(MASTER).restarts_without_disruptions == 0
 
 
 def test_a_master_that_has_asked_for_members_may_do_without() -> None:

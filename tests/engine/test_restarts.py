@@ -123,7 +123,9 @@ def test_the_restart_policy_says_what_starts_a_restart(policy: RestartPolicy | N
     job = make_job(make_group(restart=rule), state=RUNNING, exit_codes=(137, 128))
     victim = make_pod(1, node="n1", **MISFORTUNES[misfortune])
     decision = decided(job, seeing(make_pod(0), victim))
-    is_restarted = decision.intent is not None and decision.intent.state.phase is JobPhase.RESTARTING
+    is_restarted = (
+        decision.transition_status is not None and decision.transition_status.state.phase is JobPhase.RESTARTING
+    )
     assert is_restarted is (misfortune in RESTARTED[policy])
     if is_restarted:
         cause = RestartCause.NODE if misfortune in NODES else RestartCause.APP
@@ -165,11 +167,11 @@ def test_the_limit_of_the_group_that_triggers_is_the_one_that_counts() -> None:
     job = make_job(servers, make_group(restart=restarting(RestartScope.ALL, 5)), state=remembering(groups=poor))
     seen = seeing(make_pod(0, group="ps"), make_pod(0), make_pod(1, PodPhase.FAILED, code=1))
     state = intent_of(decided(job, seen))
-    assert (state.group("ps").charged_restarts, state.group("worker").charged_restarts, state.restart_count) == (
-        2,
-        1,
-        1,
-    )
+    assert (
+        state.group("ps").restarts_without_disruptions,
+        state.group("worker").restarts_without_disruptions,
+        state.restart_count,
+    ) == (2, 1, 1)
     assert state.last_restarted_group == "worker"
 
 
@@ -233,7 +235,7 @@ def test_a_memory_that_was_wiped_charges_one_failure_once() -> None:
     job = make_job(make_group(restart=restarting(RestartScope.POD)))
     failed = make_pod(0, PodPhase.FAILED, code=1, attempt=3)
     state = intent_of(decided(job, seeing(failed, make_pod(1, attempt=1))))
-    assert state.group("worker").charged_restarts == 1
+    assert state.group("worker").restarts_without_disruptions == 1
     assert state.group("worker").min_attempt(0) == 4
     assert state.group("worker").min_attempt(1) == 0
 

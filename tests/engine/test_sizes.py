@@ -43,7 +43,7 @@ def test_growing_stays_running_and_creates_the_missing_members() -> None:
 def test_a_retired_member_that_fails_is_no_failure() -> None:
     retired = make_pod(2, PodPhase.FAILED, code=1)
     decision = decided(make_job(state=RUNNING), seeing(make_pod(0), make_pod(1), retired))
-    assert decision.intent is None
+    assert decision.transition_status is None
 
 
 def asking(
@@ -61,7 +61,7 @@ def seen_after(*edits: ReplicaGroup) -> EngineState:
     state = of_workers(applied_size=2, size_requests={SizeRequester.SPEC: SizeRequest(size=2, at=NOON)})
     for number, group in enumerate(edits, 1):
         decision = decided(make_job(group, state=state), pods, NOON + timedelta(seconds=number))
-        state = intent_of(decision) if decision.intent else status_of(decision)
+        state = intent_of(decision) if decision.transition_status else status_of(decision)
     return state
 
 
@@ -144,7 +144,7 @@ def test_a_job_that_has_ended_is_not_resized(phase: JobPhase) -> None:
     verdict = JobOutcome(phase=JobPhase.SUCCEED, message="", at=NOON)
     state = remembering(phase, groups={"worker": GroupState(applied_size=2)}, outcome=verdict)
     decision = decided(make_job(asking(3), state=state))
-    assert decision.intent is None
+    assert decision.transition_status is None
     assert decision.actions == ()
 
 
@@ -206,8 +206,8 @@ def after_wishes(*passes: tuple[ReplicaGroup, dict[str, ScaleRecommendation]]) -
     for number, (group, wishes) in enumerate(passes, 1):
         seen = copied(seeing(make_pod(0), make_pod(1)), recommendations=wishes)
         decision = decided(make_job(group, state=state), seen, NOON + timedelta(seconds=10 * number))
-        if decision.intent or decision.status_updates:
-            state = intent_of(decision) if decision.intent else status_of(decision)
+        if decision.transition_status or decision.status_updates:
+            state = intent_of(decision) if decision.transition_status else status_of(decision)
     return state
 
 
@@ -249,7 +249,7 @@ def test_an_advice_that_differs_in_its_text_alone_is_no_news() -> None:
     again = replace_memory(advised(2, second=9, code="InsufficientCapacity")["worker"].advice, message="still none")
     seen = copied(seeing(make_pod(0), make_pod(1)), recommendations={"worker": ScaleRecommendation(advice=again)})
     decision = decided(make_job(automatic(), state=state), seen, NOON + timedelta(seconds=60))
-    assert not decision.intent
+    assert not decision.transition_status
     assert all(status.state.group("worker").advice != again for status in decision.status_updates.values())
 
 

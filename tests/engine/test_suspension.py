@@ -108,7 +108,7 @@ def test_completion_beats_suspension() -> None:
 def test_what_happens_to_those_who_leave_does_not_count() -> None:
     state = intent_of(decided(suspended_job(remembering()), seeing(make_pod(0), make_pod(1))))
     seen = seeing(make_pod(0, PodPhase.FAILED, code=143), make_pod(1, PodPhase.SUCCEEDED))
-    assert decided(suspended_job(state), seen).intent is None
+    assert decided(suspended_job(state), seen).transition_status is None
 
 
 def test_the_clock_stands_while_suspended_and_goes_on_afterwards() -> None:

@@ -51,7 +51,7 @@ def test_the_limit_in_force_is_the_one_of_the_moment(
     if left == timedelta(0):
         assert verdict_of(decision).phase is JobPhase.TIMEOUT
     else:
-        assert decision.intent is None
+        assert decision.transition_status is None
         assert decision.requeue_after == left
 
 
@@ -64,7 +64,7 @@ def test_a_limit_may_count_from_the_start_whether_members_run_or_not() -> None:
     resumed = make_job(
         state=remembering(JobPhase.CREATING, resumed_at=NOON + HOUR), time_limit=HOUR, counts_time_from_start=True
     )
-    assert decided(resumed, seeing(), NOON + HOUR).intent is None
+    assert decided(resumed, seeing(), NOON + HOUR).transition_status is None
 
 
 def test_time_before_a_suspension_counts_and_time_in_it_does_not() -> None:
@@ -73,7 +73,7 @@ def test_time_before_a_suspension_counts_and_time_in_it_does_not() -> None:
     assert verdict_of(after(20 * MINUTE, state=again)).phase is JobPhase.TIMEOUT
     asleep = remembering(JobPhase.SUSPENDED, active_seconds_before=59 * 60, active_since=None)
     decision = decided(make_job(state=asleep, time_limit=HOUR, is_suspended=True), now=NOON + 100 * HOUR)
-    assert decision.intent is None
+    assert decision.transition_status is None
     assert decision.requeue_after is None
 
 
@@ -85,7 +85,7 @@ def test_restarts_do_not_stop_the_clock(phase: JobPhase) -> None:
 def test_the_clock_starts_when_all_members_first_run() -> None:
     waiting = EngineState(phase=JobPhase.CREATING, started_at=NOON)
     decision = decided(make_job(state=waiting, time_limit=MINUTE), seeing(make_pod(0)), NOON + HOUR)
-    assert decision.intent is None
+    assert decision.transition_status is None
     (status,) = decided(make_job(state=waiting, time_limit=MINUTE), UP, NOON + HOUR).status_updates.values()
     assert status.state.active_since == NOON + HOUR
 
@@ -124,7 +124,7 @@ def test_the_limit_for_coming_up_is_known_from_the_first_look() -> None:
 
 def test_a_job_that_ran_once_has_come_up() -> None:
     job = make_job(state=remembering(JobPhase.RESTARTING), start_limit=MINUTE)
-    assert decided(job, seeing(make_pod(0)), NOON + HOUR).intent is None
+    assert decided(job, seeing(make_pod(0)), NOON + HOUR).transition_status is None
 
 
 def test_the_limit_for_coming_up_begins_anew_on_resuming() -> None:

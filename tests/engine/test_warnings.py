@@ -22,7 +22,7 @@ def test_a_warning_is_told_before_anybody_starts() -> None:
 def test_a_warning_that_was_told_changes_nothing() -> None:
     state = replace(RUNNING, emitted_warnings=(ODD,))
     told = decided(make_job(warnings=(ODD,), state=state), seeing(make_pod(0)))
-    assert told.intent is None
+    assert told.transition_status is None
     assert names(told, CreatePod) == ["demo-worker-1"]
 
 
@@ -36,5 +36,5 @@ def test_a_warning_that_no_longer_holds_is_taken_back() -> None:
     state = replace(RUNNING, emitted_warnings=(ODD, "also this"))
     job = make_job(warnings=("also this",), state=state)
     decision = decided(job, seeing(make_pod(0), make_pod(1)))
-    assert decision.intent is None
+    assert decision.transition_status is None
     assert decision.status_updates[job.key].state.emitted_warnings == ("also this",)

@@ -22,7 +22,7 @@ from pliant.model.actions import (
     GrantMasterAccess,
 )
 from pliant.model.job import Job, ReplicaGroup
-from pliant.model.labels import REPLICA_INDEX_LABEL, REPLICA_NAME_LABEL, RESTART_COUNT_LABEL, replica_pod_name
+from pliant.model.labels import ATTEMPT_LABEL, REPLICA_GROUP_LABEL, REPLICA_INDEX_LABEL, replica_pod_name
 from pliant.model.observed import (
     NodeFault,
     Observed,
@@ -46,7 +46,7 @@ Check = Callable[["World", Decision], None]
 """Holds a decision, before it is carried out, against the world."""
 NODES = ("n0", "n1", "n2")
 OVER = (PodPhase.SUCCEEDED, PodPhase.FAILED)
-BRIEF = OperatorConfig(creation_timeout=timedelta(seconds=20), creation_retry_window=timedelta(seconds=70))
+BRIEF = OperatorConfig(container_creation_timeout=timedelta(seconds=20), creation_retry_window=timedelta(seconds=70))
 
 
 @dataclass
@@ -109,8 +109,8 @@ class World:
     def perform(self, decision: Decision, *, cut_after: int | None = None) -> None:
         """Carry out a decision as the shell does, or only its first writes when cut off."""
         writes: list[Callable[[], None]] = []
-        if decision.intent is not None:
-            intent = decision.intent
+        if decision.transition_status is not None:
+            intent = decision.transition_status
             writes.append(lambda: self._store(intent.state))
         writes += [lambda action=action: self._do(action) for action in decision.actions]  # type: ignore[misc]
         writes += [lambda told=told: self._tell(*told) for told in decision.plan_statuses.items()]  # type: ignore[misc]
@@ -154,10 +154,7 @@ class World:
                 if name not in self.pods:  # creating twice is a harmless conflict
                     labels = manifest["metadata"]["labels"]
                     self._admit(
-                        name,
-                        labels[REPLICA_NAME_LABEL],
-                        int(labels[REPLICA_INDEX_LABEL]),
-                        int(labels[RESTART_COUNT_LABEL]),
+                        name, labels[REPLICA_GROUP_LABEL], int(labels[REPLICA_INDEX_LABEL]), int(labels[ATTEMPT_LABEL])
                     )
                     self.pods[name] = replace(self.pods[name], rank=int(labels.get("rank", -1)))
             case CreateService(name=name):
@@ -224,10 +221,10 @@ class World:
 
     def _start(self, pod: ObservedPod) -> None:
         if not self.obstacle(pod):
-            self.pods[pod.name] = replace(pod, phase=PodPhase.RUNNING, stuck_container=None, problem="")
+            self.pods[pod.name] = replace(pod, phase=PodPhase.RUNNING, stuck_container=None, start_problem="")
         elif pod.stuck_container is None:
             stuck = StuckContainer(container="trainer", reason="ErrImagePull", since=self.now)
-            self.pods[pod.name] = replace(pod, stuck_container=stuck, problem="ErrImagePull")
+            self.pods[pod.name] = replace(pod, stuck_container=stuck, start_problem="ErrImagePull")
 
     def _leave(self, pod: ObservedPod) -> None:
         """A running member told to go ends badly first, as processes do on SIGTERM; then its pod is gone."""

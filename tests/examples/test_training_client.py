@@ -11,7 +11,7 @@ import pytest
 
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CONFIG_MAPS
-from pliant.master.checkpoint import STATE_KEY, state_configmap_name
+from pliant.master.checkpoint import STATE_CONFIGMAP_KEY, state_configmap_name
 from tests.scenarios.elastic import ElasticScene, master
 from tests.scenarios.scene import fresh_name, played
 
@@ -70,7 +70,7 @@ async def test_every_record_is_learned_though_a_worker_and_the_master_are_lost(s
     await stage.until_master("shards", other_than=first)
     await stage.until_phase("shards", "Succeeded")
     kept = await stage.client.get(CONFIG_MAPS, stage.namespace, state_configmap_name("shards"))
-    (data,) = json.loads(kept["data"][STATE_KEY])["shards"]["datasets"]
+    (data,) = json.loads(kept["data"][STATE_CONFIGMAP_KEY])["shards"]["datasets"]
     assert (data["next"], data["returned"], data["held"]) == (RECORDS // 5, [], {})
     others = [name for name in stage.pods if "-worker-" in name and name != "shards-edljob-worker-1"]
     found = sum([learned(await stage.log(name)) for name in others], Counter[int]())

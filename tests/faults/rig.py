@@ -23,7 +23,7 @@ from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, PODS, SERVICES, Resource
 from pliant.kube.transport.base import Reply, Request, Transport
-from pliant.model.labels import RESTART_COUNT_LABEL
+from pliant.model.labels import ATTEMPT_LABEL
 from pliant.model.operator_config import OperatorConfig
 from tests import virtual_time
 from tests.faults.seam import Faulty, Mortal, Straggling
@@ -35,7 +35,7 @@ JOBS = Resource(KIND.group, KIND.version, KIND.plural, KIND.kind)
 LONG_ENOUGH = 150.0
 """Virtual seconds after which every scenario has come to rest, crashes included."""
 
-BRIEF = OperatorConfig(node_grace_period=timedelta(seconds=2), creation_timeout=timedelta(seconds=3))
+BRIEF = OperatorConfig(node_grace_period=timedelta(seconds=2), container_creation_timeout=timedelta(seconds=3))
 
 UserActs = Callable[[KubeClient], Coroutine[Any, Any, None]]
 
@@ -88,7 +88,7 @@ class Ledger(InProcessTransport):
             self.late_writes += 1
         if request.method == "POST" and request.path.endswith("/pods") and reply.status == 201:
             metadata = msgspec.json.decode(reply.body)["metadata"]
-            self.made[metadata["name"], metadata["labels"][RESTART_COUNT_LABEL]] += 1
+            self.made[metadata["name"], metadata["labels"][ATTEMPT_LABEL]] += 1
         return reply
 
 
@@ -163,7 +163,7 @@ async def _end(client: KubeClient) -> End:
     return End(
         job=_essence(jobs[0].get("status") or {}) if jobs else None,
         pods={
-            pod["metadata"]["name"]: f"{pod['metadata']['labels'][RESTART_COUNT_LABEL]} {pod['status']['phase']}"
+            pod["metadata"]["name"]: f"{pod['metadata']['labels'][ATTEMPT_LABEL]} {pod['status']['phase']}"
             for pod in pods
         },
         services=sorted(service["metadata"]["name"] for service in services),

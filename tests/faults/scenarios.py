@@ -154,7 +154,9 @@ SCENARIOS: dict[str, Scenario] = {
     "a container can never be created": Scenario(
         spec={"replicaSpecs": {"worker": restarting("All")}},
         script=lambda name, index, attempt: Stuck("CreateContainerError") if index == 1 else FOR_EVER,
-        rules=OperatorConfig(creation_timeout=BRIEF.creation_timeout, should_fail_on_creation=True),
+        rules=OperatorConfig(
+            container_creation_timeout=BRIEF.container_creation_timeout, should_fail_on_creation_timeout=True
+        ),
     ),
     "a member is evicted": Scenario(
         spec={"replicaSpecs": {"worker": restarting("All", limit=0)}},
@@ -173,7 +175,7 @@ SCENARIOS: dict[str, Scenario] = {
     "it never comes up": Scenario(
         spec={"replicaSpecs": {"worker": group()}, "startLimit": 10},
         script=lambda name, index, attempt: Stuck() if index == 1 else FOR_EVER,
-        rules=OperatorConfig(creation_timeout=timedelta(hours=1)),
+        rules=OperatorConfig(container_creation_timeout=timedelta(hours=1)),
     ),
     "suspended and resumed": Scenario(
         spec={"replicaSpecs": {"ps": group(1, completePolicy="None"), "worker": group()}},

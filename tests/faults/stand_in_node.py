@@ -13,7 +13,7 @@ from pliant.kube.client import KubeClient
 from pliant.kube.objects import Node, Pod
 from pliant.kube.resources import NODES, PODS
 from pliant.kube.timestamps import format_timestamp
-from pliant.model.labels import REPLICA_INDEX_LABEL, REPLICA_NAME_LABEL, RESTART_COUNT_LABEL
+from pliant.model.labels import ATTEMPT_LABEL, REPLICA_GROUP_LABEL, REPLICA_INDEX_LABEL
 from tests.virtual_time import VirtualClock
 
 NAMES = ("node-0", "node-1", "node-2")
@@ -128,6 +128,6 @@ class StandInNodes:
 def _place(pod: Pod) -> tuple[str, int, int]:
     """Group, index and attempt of a pod, by its labels: ours, or those of whoever else made it."""
     labels = pod.metadata.labels
-    if REPLICA_NAME_LABEL in labels:
-        return labels[REPLICA_NAME_LABEL], int(labels[REPLICA_INDEX_LABEL]), int(labels[RESTART_COUNT_LABEL])
+    if REPLICA_GROUP_LABEL in labels:
+        return labels[REPLICA_GROUP_LABEL], int(labels[REPLICA_INDEX_LABEL]), int(labels[ATTEMPT_LABEL])
     return labels["elasticjob.dlrover/replica-type"], int(labels["elasticjob.dlrover/replica-index"]), 0

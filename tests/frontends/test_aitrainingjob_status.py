@@ -48,7 +48,7 @@ def told(
 
 
 def rejected(problem: str, previous: Mapping[str, Any] | None = None, now: datetime = NOON) -> dict[str, Any]:
-    return AITrainingJobFrontend().render_rejection(InvalidSpec("spec.x", problem), previous or {}, now)
+    return AITrainingJobFrontend().add_validation_error(InvalidSpec("spec.x", problem), previous or {}, now)
 
 
 def test_the_whole_status_in_its_own_words() -> None:
@@ -169,7 +169,7 @@ def test_a_rejection_shows_the_problem() -> None:
     assert (status["phase"], status["reason"], status["message"]) == ("", "InvalidSpec", "spec.x: is wrong")
     [condition] = status["conditions"]
     assert (condition["type"], condition["status"], condition["message"]) == ("Invalid", "True", "spec.x: is wrong")
-    assert AITrainingJobFrontend().is_rejected(status)
+    assert AITrainingJobFrontend().has_validation_error(status)
 
 
 def test_a_rejection_keeps_phase_memory_and_history() -> None:
@@ -195,7 +195,7 @@ def test_another_problem_is_told_anew() -> None:
 
 def test_a_mended_job_takes_the_complaint_back() -> None:
     status = told(a_state(after=9), rejected("is wrong", told(a_state())))
-    assert not AITrainingJobFrontend().is_rejected(status)
+    assert not AITrainingJobFrontend().has_validation_error(status)
     assert [(each["type"], each["status"]) for each in status["conditions"]] == [
         ("Invalid", "False"),
         ("Running", "True"),
@@ -204,7 +204,7 @@ def test_a_mended_job_takes_the_complaint_back() -> None:
 
 
 def test_a_job_without_a_status_is_not_rejected() -> None:
-    assert not AITrainingJobFrontend().is_rejected({})
+    assert not AITrainingJobFrontend().has_validation_error({})
 
 
 FULL = a_state(

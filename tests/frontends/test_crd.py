@@ -10,7 +10,14 @@ import pytest
 from msgspec import Meta, Struct
 
 from pliant.frontends import FRONTENDS
-from pliant.frontends.crd import POD_TEMPLATE, CustomKind, ValidationRule, build_crd, field_doc, structural_schema
+from pliant.frontends.crd import (
+    POD_TEMPLATE_MARKER,
+    CustomKind,
+    ValidationRule,
+    build_crd,
+    field_doc,
+    structural_schema,
+)
 from pliant.frontends.frontend import required_crds
 
 SCHEMA_WORDS = {
@@ -116,7 +123,7 @@ def test_a_type_without_a_schema_is_refused_at_once() -> None:
 
 def test_a_template_holds_the_real_pod_schema_with_a_small_metadata() -> None:
     class Holder(Struct):
-        template: Annotated[dict[str, Any], POD_TEMPLATE]
+        template: Annotated[dict[str, Any], POD_TEMPLATE_MARKER]
 
     schema = structural_schema(Holder)["properties"]["template"]
     assert schema["required"] == ["spec"]

@@ -57,5 +57,5 @@ def test_any_field_of_a_spec_is_read_or_refused(spec: list[Any]) -> None:
 @given(ANYTHING)
 def test_any_status_can_be_written_over(status: Any) -> None:
     previous = status if isinstance(status, dict) else {}
-    told = MpbaTFJob().render_rejection(InvalidSpec("spec", "is nonsense"), previous, NOON)
-    assert MpbaTFJob().is_rejected(told)
+    told = MpbaTFJob().add_validation_error(InvalidSpec("spec", "is nonsense"), previous, NOON)
+    assert MpbaTFJob().has_validation_error(told)

@@ -133,8 +133,8 @@ def test_where_nobody_looked_what_was_told_stays() -> None:
 
 def test_a_problem_is_told_and_what_is_remembered_stays() -> None:
     before = told(pod(0))
-    rejected = MpbaMXJob().render_rejection(InvalidSpec("spec[0].replicaType", "is wrong"), before, LATER)
+    rejected = MpbaMXJob().add_validation_error(InvalidSpec("spec[0].replicaType", "is wrong"), before, LATER)
     assert rejected["message"] == "spec[0].replicaType: is wrong"
-    assert MpbaMXJob().is_rejected(rejected)
-    assert not MpbaMXJob().is_rejected(before)
+    assert MpbaMXJob().has_validation_error(rejected)
+    assert not MpbaMXJob().has_validation_error(before)
     assert rejected["pliant"] == before["pliant"]

@@ -12,7 +12,7 @@ from pliant.engine.decide import decide
 from pliant.errors import InvalidSpec
 from pliant.frameworks import resolve_framework
 from pliant.model.observed import Observed
-from pliant.model.scale_plans import GroupRequest, PlanPhase, ScalePlan
+from pliant.model.scale_plans import PlanGroupRequest, PlanPhase, ScalePlan
 from tests.builders import KEY, NOON
 from tests.frontends.elasticjob import EJ, raw_ej, role
 from tests.frontends.test_nonsense import ANYTHING, CONTAINER_FIELDS, POD_FIELDS, some
@@ -26,7 +26,7 @@ PLAN = ScalePlan(
     key=KEY,
     uid="plan",
     created_at=NOON,
-    group_requests={"worker": GroupRequest(size=2, resources={"cpu": "1"})},
+    group_requests={"worker": PlanGroupRequest(size=2, resources={"cpu": "1"})},
     phase=PlanPhase.PENDING,
 )
 
@@ -39,7 +39,7 @@ def judged(raw: dict[str, Any]) -> None:
         except InvalidSpec:
             return
         decision = decide(job, Observed(plans=(PLAN,)), resolve_framework(job), NOON + timedelta(seconds=15))
-        for status in (decision.intent, *decision.status_updates.values()):
+        for status in (decision.transition_status, *decision.status_updates.values()):
             if status is not None:
                 words = EJ.render_status(status, {}, job)
                 assert words == EJ.render_status(status, {}, job)

@@ -132,24 +132,24 @@ def test_what_the_first_definition_of_the_kind_asks_for_is_always_there() -> Non
 def test_a_problem_is_told_beside_what_was_known_and_once() -> None:
     before = told()
     problem = InvalidSpec("spec.replicaSpecs.worker", "is required")
-    status = EJ.render_rejection(problem, before, LATER)
-    assert EJ.is_rejected(status)
-    assert not EJ.is_rejected(before)
+    status = EJ.add_validation_error(problem, before, LATER)
+    assert EJ.has_validation_error(status)
+    assert not EJ.has_validation_error(before)
     assert status["message"] == "spec.replicaSpecs.worker: is required"
     assert (status["phase"], status["pliant"]) == ("Running", before["pliant"])
     assert conditions(status)[-1] == ("Invalid", "True", "InvalidSpec")
-    assert EJ.render_rejection(problem, status, LATER + timedelta(hours=1)) == status
+    assert EJ.add_validation_error(problem, status, LATER + timedelta(hours=1)) == status
     assert conditions(told(previous=status))[-1] == ("Running", "True", "JobRunning")
 
 
 def test_a_problem_of_a_new_job_is_a_status_that_a_cluster_takes() -> None:
-    status = EJ.render_rejection(InvalidSpec("spec", "is odd"), {}, NOON)
+    status = EJ.add_validation_error(InvalidSpec("spec", "is odd"), {}, NOON)
     assert SCHEMA.validate(raw_ej(status=status)) == []
 
 
 @pytest.mark.parametrize("junk", [5, "x", [], {"conditions": 5}, {"conditions": [5, {"type": 1}]}])
 def test_words_that_are_none_of_ours_are_passed_over(junk: Any) -> None:
-    assert not EJ.is_rejected({"status": junk})
+    assert not EJ.has_validation_error({"status": junk})
     assert conditions(told(previous={"status": junk, "scalePlan": 5}))[-1] == ("Running", "True", "JobRunning")
 
 

@@ -76,6 +76,6 @@ def test_any_spec_is_read_or_refused(kind: str, spec: Any) -> None:
 def test_any_status_is_read_or_refused_and_can_be_written_over(status: Any) -> None:
     judged("TFJob", {**raw_of("TFJob", {"Worker": 1}), "status": status})
     previous = status if isinstance(status, dict) else {}
-    told = KINDS["TFJob"].render_rejection(InvalidSpec("spec", "is nonsense"), previous, NOON)
+    told = KINDS["TFJob"].add_validation_error(InvalidSpec("spec", "is nonsense"), previous, NOON)
     assert told["conditions"][-1]["message"] == "spec: is nonsense"
-    assert KINDS["TFJob"].is_rejected(told)
+    assert KINDS["TFJob"].has_validation_error(told)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pliant.schemas import definition_names, load_definition
+from pliant.schemas import kubernetes_schema_names, load_kubernetes_schema
 
 KINDS = [
     "Binding",
@@ -38,14 +38,14 @@ def words(schema: Any) -> set[str]:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_the_kinds_a_cluster_serves_are_kept(name: str) -> None:
-    schema = load_definition(name)
+    schema = load_kubernetes_schema(name)
     assert schema["type"] == "object"
     assert "$ref" not in json.dumps(schema)
 
 
-@pytest.mark.parametrize("name", definition_names())
+@pytest.mark.parametrize("name", kubernetes_schema_names())
 def test_definitions_hold_facts_and_no_words(name: str) -> None:
-    assert words(load_definition(name)) <= {
+    assert words(load_kubernetes_schema(name)) <= {
         "type",
         "format",
         "default",
@@ -64,17 +64,17 @@ def test_definitions_hold_facts_and_no_words(name: str) -> None:
 
 
 def test_the_caller_may_change_what_it_gets() -> None:
-    load_definition("Pod")["properties"].clear()
-    assert load_definition("Pod")["properties"]
+    load_kubernetes_schema("Pod")["properties"].clear()
+    assert load_kubernetes_schema("Pod")["properties"]
 
 
 def test_an_unknown_name_is_a_key_error() -> None:
     with pytest.raises(KeyError):
-        load_definition("Unicorn")
+        load_kubernetes_schema("Unicorn")
 
 
 def test_what_contains_itself_stays_open() -> None:
-    validation = load_definition("CustomResourceValidation")
+    validation = load_kubernetes_schema("CustomResourceValidation")
     assert validation["properties"]["openAPIV3Schema"] == {
         "type": "object",
         "x-kubernetes-preserve-unknown-fields": True,
@@ -82,12 +82,12 @@ def test_what_contains_itself_stays_open() -> None:
 
 
 def test_a_quantity_may_be_a_fraction_without_quotes() -> None:
-    limits = load_definition("ResourceRequirements")["properties"]["limits"]["additionalProperties"]
+    limits = load_kubernetes_schema("ResourceRequirements")["properties"]["limits"]["additionalProperties"]
     assert "type" not in limits
     assert limits["x-kubernetes-preserve-unknown-fields"] is True
 
 
 def test_only_defaults_that_say_something_are_kept() -> None:
-    port = load_definition("ContainerPort")["properties"]
+    port = load_kubernetes_schema("ContainerPort")["properties"]
     assert port["protocol"]["default"] == "TCP"
     assert "default" not in port["containerPort"]

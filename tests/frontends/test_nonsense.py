@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pliant.engine.decide import decide
-from pliant.engine.pods.shared_environment import MAX_VARIABLE_BYTES
+from pliant.engine.pods.shared_environment import MAX_INLINE_VARIABLE_BYTES
 from pliant.errors import InvalidSpec
 from pliant.frameworks import FRAMEWORKS, resolve_framework
 from pliant.frameworks.generic import Generic
@@ -43,7 +43,7 @@ class LongWinded(Generic):
     """Tells so much that it takes a file."""
 
     def shared_environment(self, job: Job) -> Mapping[str, str]:
-        return {"ALL": "x" * (MAX_VARIABLE_BYTES + 1)}
+        return {"ALL": "x" * (MAX_INLINE_VARIABLE_BYTES + 1)}
 
 
 def nested(*fields: str) -> st.SearchStrategy[Any]:
@@ -129,6 +129,6 @@ def test_any_status_is_read_or_refused_and_can_be_written_over(status: Any) -> N
     judged(raw)
     previous = status if isinstance(status, dict) else {}
     frontend = AITrainingJobFrontend()
-    told = frontend.render_rejection(InvalidSpec("spec", "is nonsense"), previous, NOON)
+    told = frontend.add_validation_error(InvalidSpec("spec", "is nonsense"), previous, NOON)
     assert told["message"] == "spec: is nonsense"
-    assert frontend.is_rejected(told)
+    assert frontend.has_validation_error(told)

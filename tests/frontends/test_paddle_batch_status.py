@@ -178,6 +178,6 @@ def test_any_spec_is_read_or_refused(spec: Any) -> None:
 def test_any_status_is_read_or_refused_and_can_be_written_over(status: Any) -> None:
     judged({**raw_pdj(worker=role(1)), "status": status} if isinstance(status, dict) else raw_pdj())
     previous = status if isinstance(status, dict) else {}
-    told = PDJ.render_rejection(InvalidSpec("spec", "is nonsense"), previous, NOON)
+    told = PDJ.add_validation_error(InvalidSpec("spec", "is nonsense"), previous, NOON)
     assert told["conditions"][-1]["message"] == "spec: is nonsense"
-    assert PDJ.is_rejected(told)
+    assert PDJ.has_validation_error(told)

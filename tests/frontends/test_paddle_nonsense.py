@@ -30,7 +30,7 @@ def judged(raw: dict[str, Any]) -> None:
     except InvalidSpec:
         return
     decision = decide(job, Observed(), resolve_framework(job), NOON + timedelta(seconds=5))
-    for status in (decision.intent, *decision.status_updates.values()):
+    for status in (decision.transition_status, *decision.status_updates.values()):
         if status is not None:
             assert PaddleJobFrontend().render_status(status, {}, job)["phase"]
 
@@ -69,6 +69,6 @@ def test_any_field_of_a_role_is_read_or_refused(role: str, fields: dict[str, Any
 def test_any_status_is_read_or_refused_and_can_be_written_over(status: Any) -> None:
     judged(raw_job(status=status))
     previous = status if isinstance(status, dict) else {}
-    told = PaddleJobFrontend().render_rejection(InvalidSpec("spec", "is nonsense"), previous, NOON)
+    told = PaddleJobFrontend().add_validation_error(InvalidSpec("spec", "is nonsense"), previous, NOON)
     assert told["reason"] == "spec: is nonsense"
-    assert PaddleJobFrontend().is_rejected(told)
+    assert PaddleJobFrontend().has_validation_error(told)

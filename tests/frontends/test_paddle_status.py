@@ -96,17 +96,18 @@ def test_warnings_are_part_of_the_reason() -> None:
 
 
 def test_a_new_job_that_cannot_be_used_has_failed_until_it_is_mended() -> None:
-    status = PaddleJobFrontend().render_rejection(InvalidSpec("spec.port", "is odd"), {}, NOON)
+    status = PaddleJobFrontend().add_validation_error(InvalidSpec("spec.port", "is odd"), {}, NOON)
     assert (status["phase"], status["reason"], status["invalid"]) == ("failed", *["spec.port: is odd"] * 2)
     assert PaddleJobFrontend().parse(raw_job(status=status)).state is None
 
 
 def test_a_job_under_way_that_is_edited_badly_is_where_it_was() -> None:
     before = told()
-    status = PaddleJobFrontend().render_rejection(InvalidSpec("spec.port", "is odd"), before, NOON)
+    status = PaddleJobFrontend().add_validation_error(InvalidSpec("spec.port", "is odd"), before, NOON)
     assert (status["phase"], status["reason"], status["pliant"]) == ("running", "spec.port: is odd", before["pliant"])
     assert (
-        PaddleJobFrontend().render_rejection(InvalidSpec("spec.port", "is odd"), status, NOON + timedelta(1)) == status
+        PaddleJobFrontend().add_validation_error(InvalidSpec("spec.port", "is odd"), status, NOON + timedelta(1))
+        == status
     )
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pliant.embedded.schema import Schema
 from pliant.frontends.scaleplan import ScalePlanFrontend, owner_job_name, parse_plan, render_plan_status
-from pliant.model.scale_plans import GroupRequest, PlanPhase, PlanStatus, PodRequest
+from pliant.model.scale_plans import PlanGroupRequest, PlanPhase, PlanPodRequest, PlanStatus
 from tests.builders import NOON
 from tests.frontends.test_nonsense import ANYTHING
 
@@ -69,8 +69,8 @@ def test_the_first_plan_of_a_master() -> None:
     assert not plan.is_manual
     assert plan.parse_error == ""
     assert plan.group_requests == {
-        "ps": GroupRequest(size=2, resources={"cpu": "2", "memory": "4096Mi"}),
-        "worker": GroupRequest(size=1, resources={"cpu": "500m"}),
+        "ps": PlanGroupRequest(size=2, resources={"cpu": "2", "memory": "4096Mi"}),
+        "worker": PlanGroupRequest(size=1, resources={"cpu": "500m"}),
     }
     assert plan.ps_hosts == ("clicks-edljob-ps-0.team.svc:2222", "clicks-edljob-ps-1.team.svc:2222")
     assert owner_job_name(raw) == "clicks"
@@ -89,20 +89,20 @@ def test_pods_by_name_by_id_and_by_rank() -> None:
     plan = parse_plan(raw)
     assert accepted(raw)
     assert plan.create_pods == (
-        PodRequest(group="worker", id=7, rank=2, service="demo-edljob-worker-2", port=3333, resources={"cpu": "4"}),
+        PlanPodRequest(group="worker", id=7, rank=2, service="demo-edljob-worker-2", port=3333, resources={"cpu": "4"}),
     )
-    assert plan.remove_pods == (PodRequest(group="ps", name="demo-edljob-ps-1", id=1, rank=1),)
+    assert plan.remove_pods == (PlanPodRequest(group="ps", name="demo-edljob-ps-1", id=1, rank=1),)
     assert (plan.migrate_pods, plan.ps_hosts) == ((), ())
 
 
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("demo-edljob-ps-0", PodRequest(group="ps", name="demo-edljob-ps-0")),
-        ("demo_job-ps-0", PodRequest(group="ps", name="demo_job-ps-0", id=0)),
+        ("demo-edljob-ps-0", PlanPodRequest(group="ps", name="demo-edljob-ps-0")),
+        ("demo_job-ps-0", PlanPodRequest(group="ps", name="demo_job-ps-0", id=0)),
     ],
 )
-def test_a_name_tells_the_type(name: str, expected: PodRequest) -> None:
+def test_a_name_tells_the_type(name: str, expected: PlanPodRequest) -> None:
     assert parse_plan(raw_plan(migratePods=[{"name": name}])).migrate_pods == (expected,)
 
 

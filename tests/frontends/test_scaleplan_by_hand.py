@@ -11,7 +11,7 @@ import yaml
 from pliant.errors import InvalidSpec
 from pliant.frontends.frontend import PlanFrontend, required_crds
 from pliant.frontends.scaleplan import ScalePlanFrontend
-from pliant.model.scale_plans import GroupRequest, PlanPhase, PlanStatus, PodRequest
+from pliant.model.scale_plans import PlanGroupRequest, PlanPhase, PlanPodRequest, PlanStatus
 from tests.builders import NOON
 from tests.frontends.elasticjob import EJ
 from tests.frontends.test_scaleplan import accepted, raw_plan
@@ -75,21 +75,21 @@ spec:
     worker: {replicas: 1}
 """,
 }
-UNDERSTOOD: dict[str, tuple[str, dict[str, GroupRequest], tuple[PodRequest, ...]]] = {
-    "more workers": ("clicks", {"worker": GroupRequest(size=2)}, ()),
-    "fewer servers, with the old label": ("clicks", {"ps": GroupRequest(size=1)}, ()),
-    "a label that names another job": ("clicks", {"ps": GroupRequest(size=2)}, ()),
+UNDERSTOOD: dict[str, tuple[str, dict[str, PlanGroupRequest], tuple[PlanPodRequest, ...]]] = {
+    "more workers": ("clicks", {"worker": PlanGroupRequest(size=2)}, ()),
+    "fewer servers, with the old label": ("clicks", {"ps": PlanGroupRequest(size=1)}, ()),
+    "a label that names another job": ("clicks", {"ps": PlanGroupRequest(size=2)}, ()),
     "a larger server": (
         "clicks",
         {},
-        (PodRequest(group="ps", name="clicks-edljob-ps-0", resources={"cpu": "2", "memory": "4Gi"}),),
+        (PlanPodRequest(group="ps", name="clicks-edljob-ps-0", resources={"cpu": "2", "memory": "4Gi"}),),
     ),
     "sizes, and larger pods under other names": (
         "clicks",
-        {"ps": GroupRequest(size=1, resources={"cpu": "0.5", "memory": "256Mi"})},
-        (PodRequest(group="ps", name="clicks_job-ps-0", id=0, resources={"cpu": "4", "memory": "1024Mi"}),),
+        {"ps": PlanGroupRequest(size=1, resources={"cpu": "0.5", "memory": "256Mi"})},
+        (PlanPodRequest(group="ps", name="clicks_job-ps-0", id=0, resources={"cpu": "4", "memory": "1024Mi"}),),
     ),
-    "nobody's": ("", {"worker": GroupRequest(size=1)}, ()),
+    "nobody's": ("", {"worker": PlanGroupRequest(size=1)}, ()),
 }
 
 

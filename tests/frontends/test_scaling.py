@@ -7,7 +7,7 @@ import pytest
 from pliant.errors import InvalidSpec
 from pliant.frontends.scaling import (
     AUTOSCALE_ANNOTATION,
-    RESIZE_ANNOTATION,
+    RESIZE_MODE_ANNOTATION,
     parse_autoscaling,
     with_scaling_annotations,
 )
@@ -47,8 +47,8 @@ def test_what_makes_no_sense_is_answered_with_the_field(text: str, said: str) ->
 
 def test_the_way_of_resizing_may_be_chosen_for_elastic_groups_alone() -> None:
     groups = (make_group(name="ps"), make_group(name="worker", is_elastic=True))
-    fixed, elastic = with_scaling_annotations(groups, {RESIZE_ANNOTATION: "Fixed"})
+    fixed, elastic = with_scaling_annotations(groups, {RESIZE_MODE_ANNOTATION: "Fixed"})
     assert (fixed.resize_mode, elastic.resize_mode) == (ResizeMode.JOIN, ResizeMode.FIXED)
     assert elastic.fixed_size_reason == "set by annotation pliant/resize"
     with pytest.raises(InvalidSpec, match="pliant/resize"):
-        with_scaling_annotations(groups, {RESIZE_ANNOTATION: "later"})
+        with_scaling_annotations(groups, {RESIZE_MODE_ANNOTATION: "later"})

@@ -9,8 +9,8 @@ from pliant.cli.cluster.operator_manifests import (
     OPERATOR_NAME,
     OperatorInstallation,
     crd_manifests,
-    namespace_manifests,
     operator_manifests,
+    operator_namespace_manifests,
 )
 from pliant.cli.input.kinds_option import choose_kinds
 from pliant.cli.output.manifest_yaml import dump_manifest
@@ -43,7 +43,7 @@ def render_config() -> dict[str, str]:
     chosen = OperatorInstallation()
     rights = [each for each in operator_manifests(chosen) if each["kind"] in RIGHTS]
     manager = [
-        *namespace_manifests(chosen),
+        *operator_namespace_manifests(chosen),
         *(each for each in operator_manifests(chosen) if each["kind"] not in RIGHTS),
     ]
     files = {
@@ -57,7 +57,10 @@ def render_config() -> dict[str, str]:
 def render_manifests() -> dict[str, str]:
     """Return the text of every generated file of manifests/, by its name."""
     chosen = OperatorInstallation(frontends=choose_kinds(["paddle"]))
-    return {PADDLE_OPERATOR: PADDLE_HEADER + _documents([*namespace_manifests(chosen), *operator_manifests(chosen)])}
+    return {
+        PADDLE_OPERATOR: PADDLE_HEADER
+        + _documents([*operator_namespace_manifests(chosen), *operator_manifests(chosen)])
+    }
 
 
 def manifest_links() -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pliant import errors
-from pliant.kube.client import PAGE_SIZE, KubeClient
+from pliant.kube.client import LIST_PAGE_SIZE, KubeClient
 from pliant.kube.codec import WatchEventType
 from pliant.kube.objects import Node, Pod, Service
 from pliant.kube.resources import CRDS, LEASES, NODES, PODS, SERVICES
@@ -100,7 +100,7 @@ async def test_a_list_follows_its_pages() -> None:
     assert [pod.metadata.name for pod in listing.items] == ["a", "b"]
     assert listing.resource_version == "7"
     first, second = (request.query for request in script.requests)
-    assert first == {"labelSelector": "x=y", "fieldSelector": "spec.nodeName=n", "limit": str(PAGE_SIZE)}
+    assert first == {"labelSelector": "x=y", "fieldSelector": "spec.nodeName=n", "limit": str(LIST_PAGE_SIZE)}
     assert second == {**first, "continue": "next"}
 
 

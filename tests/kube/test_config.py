@@ -11,7 +11,7 @@ import yaml
 
 from pliant.errors import UserError
 from pliant.kube import client_config
-from pliant.kube.auth.credentials import ANONYMOUS, ClientCertificate, Credential, ReloadingFile
+from pliant.kube.auth.credentials import ANONYMOUS_CREDENTIAL, ClientCertificate, Credential, ReloadingFile
 from pliant.kube.client_config import create_transport
 from pliant.kube.transport.http import ApiServerEndpoint
 from tests.kube.certificates import BEGINNING, Pair, make_pair
@@ -22,7 +22,7 @@ def find_endpoint(kubeconfig: Path | None, context: str | None, environment: Map
 
 
 async def shown(endpoint: ApiServerEndpoint) -> Credential:
-    return await endpoint.credentials.credential() if endpoint.credentials else ANONYMOUS
+    return await endpoint.credentials.credential() if endpoint.credentials else ANONYMOUS_CREDENTIAL
 
 
 def write(file: Path, **document: Any) -> Path:
@@ -75,10 +75,10 @@ async def test_a_token_file_is_found_beside_its_kubeconfig_and_read_again_when_i
     assert login is not None
     old = await login.credential()
     assert old.authorization == "Bearer old"
-    assert not await login.renew(old)
+    assert not await login.renew_after_rejection(old)
     (tmp_path / "new").write_text("newer\n")
     (tmp_path / "new").replace(tmp_path / "token")
-    assert await login.renew(old)
+    assert await login.renew_after_rejection(old)
     (tmp_path / "token").unlink()
     assert (await login.credential()).authorization == "Bearer newer"
 

@@ -13,7 +13,7 @@ import pytest
 
 from pliant.errors import Unauthorized
 from pliant.kube.auth.credentials import ClientCertificate, Credential
-from pliant.kube.auth.exec_plugin import MIN_RUN_INTERVAL, RENEW_BEFORE_EXPIRY, ExecCredentials
+from pliant.kube.auth.exec_plugin import MAX_RENEWAL_LEAD_TIME, MIN_RUN_INTERVAL, ExecCredentials
 from pliant.kube.client_config import find_api_server
 from tests.kube.test_config import parts, write
 
@@ -121,9 +121,9 @@ async def test_a_credential_is_renewed_before_it_ends(plugin: Plugin) -> None:
     plugin.say(token="t-COUNT", expirationTimestamp=end.isoformat())
     login = plugin.login()
     await login.credential()
-    plugin.now = end - RENEW_BEFORE_EXPIRY - timedelta(seconds=1)
+    plugin.now = end - MAX_RENEWAL_LEAD_TIME - timedelta(seconds=1)
     assert await login.credential() == token("t-1")
-    plugin.now = end - RENEW_BEFORE_EXPIRY
+    plugin.now = end - MAX_RENEWAL_LEAD_TIME
     assert await login.credential() == token("t-2")
 
 
@@ -133,7 +133,7 @@ async def test_while_it_is_good_a_failure_to_renew_is_borne(plugin: Plugin) -> N
     login = plugin.login()
     await login.credential()
     plugin.answer(1)
-    plugin.now = end - RENEW_BEFORE_EXPIRY
+    plugin.now = end - MAX_RENEWAL_LEAD_TIME
     assert [await login.credential() for _ in range(2)] == [token("t-1")] * 2
     assert len(plugin.runs) == 2
     plugin.now += MIN_RUN_INTERVAL
@@ -156,9 +156,9 @@ async def test_one_that_is_over_when_it_comes_is_shown_but_not_asked_for_without
 async def test_what_the_server_refused_is_renewed_once(plugin: Plugin) -> None:
     login = plugin.login()
     refused = await login.credential()
-    assert not await login.renew(refused)  # it has only just been made
+    assert not await login.renew_after_rejection(refused)  # it has only just been made
     plugin.now += MIN_RUN_INTERVAL
-    assert set(await asyncio.gather(*(login.renew(refused) for _ in range(5)))) == {True}
+    assert set(await asyncio.gather(*(login.renew_after_rejection(refused) for _ in range(5)))) == {True}
     assert await login.credential() == token("t-2")
     assert len(plugin.runs) == 2
 

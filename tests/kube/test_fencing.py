@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from pliant.errors import LeaseLost, Unreachable
-from pliant.kube.auth.credentials import ANONYMOUS, Credential
+from pliant.kube.auth.credentials import ANONYMOUS_CREDENTIAL, Credential
 from pliant.kube.client import KubeClient
 from pliant.kube.election.lease import FencedTransport, LeaseFence
 from pliant.kube.resources import PODS
@@ -34,9 +34,9 @@ class SlowLogin:
 
     async def credential(self) -> Credential:
         self.wait()
-        return ANONYMOUS
+        return ANONYMOUS_CREDENTIAL
 
-    async def renew(self, refused: Credential) -> bool:
+    async def renew_after_rejection(self, refused: Credential) -> bool:
         self.wait()
         return True
 

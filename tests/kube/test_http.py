@@ -118,7 +118,7 @@ class Rotating:
     async def credential(self) -> Credential:
         return self.credentials[0]
 
-    async def renew(self, refused: Credential) -> bool:
+    async def renew_after_rejection(self, refused: Credential) -> bool:
         if len(self.credentials) > 1:
             self.credentials.pop(0)
         return self.credentials[0] != refused

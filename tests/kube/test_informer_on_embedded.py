@@ -87,10 +87,10 @@ async def test_our_own_writes_to_the_embedded_server_are_seen_before_its_events(
             running = tasks.create_task(informer.run())
             await informer.wait_synced()
             made = await served.client.create(PODS, "default", pod("a"), decode_as=Pod)
-            informer.store.note_written(made)
+            informer.store.apply_own_write(made)
             assert informer.store.get("default", "a") is not None
             await served.client.delete(PODS, "default", "a", grace_period_seconds=0)
-            informer.store.note_deleted("default", "a", made.metadata.uid)
+            informer.store.apply_own_deletion("default", "a", made.metadata.uid)
             assert informer.store.get("default", "a") is None
             await quiet()
             assert changes == [(False, True), (True, False)]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
-from pliant.kube.codec import decode
+from pliant.kube.codec import decode_object
 from pliant.kube.objects import Pod, object_identity
 from pliant.kube.resources import PODS
 from tests import virtual_time
@@ -75,11 +75,11 @@ class World:
             self.replica[some.metadata.name] = new
 
     def write(self, name: str) -> Callable[[], None]:
-        reply = decode(json.dumps(self.server.put(name, by="us")).encode(), Pod)
+        reply = decode_object(json.dumps(self.server.put(name, by="us")).encode(), Pod)
         return lambda: self.note_written(reply)
 
     def note_written(self, pod: Pod) -> None:
-        self.informer.store.note_written(pod)
+        self.informer.store.apply_own_write(pod)
         _, uid, version = object_identity(pod)
         told = self.informer.store.resource_version >= version
         assert told or uid in self.removed or self.shown[pod.metadata.name] >= version
@@ -91,7 +91,7 @@ class World:
 
         def reply() -> None:
             known = self.informer.store.get("default", name)
-            self.informer.store.note_deleted("default", name, uid)
+            self.informer.store.apply_own_deletion("default", name, uid)
             if known is not None and known.metadata.uid == uid:
                 self.removed.add(uid)
 

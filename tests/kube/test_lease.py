@@ -14,7 +14,7 @@ import pytest
 from pliant.errors import Forbidden, LeaseLost, UserError
 from pliant.kube.client import KubeClient
 from pliant.kube.election.elector import LeaderElector
-from pliant.kube.election.lease import LeaseCandidate, LeaseTimings, process_identity
+from pliant.kube.election.lease import LeaseCandidate, LeaseTimings, generate_process_identity
 from pliant.kube.resources import CONFIG_MAPS, LEASES
 from pliant.kube.transport.base import Reply, Request
 from tests.depth import sample
@@ -397,7 +397,7 @@ def test_terms_that_cannot_work_are_refused() -> None:
 
 
 def test_no_two_processes_are_called_the_same() -> None:
-    assert process_identity() != process_identity()
+    assert generate_process_identity() != generate_process_identity()
 
 
 async def reborn(machine: Machine, chance: random.Random) -> None:

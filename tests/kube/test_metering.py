@@ -9,7 +9,7 @@ from pliant.errors import NotFound, Unreachable
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import NAMESPACES, PODS
 from pliant.kube.transport.base import Reply, Request
-from pliant.kube.transport.metered import ApiCall, MeteredTransport, verb_and_resource
+from pliant.kube.transport.metered import ApiCallLabels, MeteredTransport, rbac_verb_and_resource
 from tests.embedded.serving import pod, serving
 from tests.virtual_time import on_virtual_time
 
@@ -34,13 +34,16 @@ from tests.virtual_time import on_virtual_time
     ],
 )
 def test_a_call_is_named_without_what_users_named(method: str, path: str, verb: str, resource: str) -> None:
-    assert verb_and_resource(Request(method=method, path=path)) == (verb, resource)
-    assert verb_and_resource(Request(method="GET", path="/api/v1/pods", query={"watch": "true"})) == ("watch", "pods")
+    assert rbac_verb_and_resource(Request(method=method, path=path)) == (verb, resource)
+    assert rbac_verb_and_resource(Request(method="GET", path="/api/v1/pods", query={"watch": "true"})) == (
+        "watch",
+        "pods",
+    )
 
 
 @on_virtual_time
 async def test_every_call_is_reported_with_its_answer() -> None:
-    calls: list[ApiCall] = []
+    calls: list[ApiCallLabels] = []
     async with serving() as served:
         clock = asyncio.get_running_loop().time
         client = KubeClient(MeteredTransport(served.transport, lambda call, _: calls.append(call), clock))
@@ -60,7 +63,7 @@ async def test_every_call_is_reported_with_its_answer() -> None:
 
 
 async def test_no_answer_is_reported_too() -> None:
-    calls: list[tuple[ApiCall, float]] = []
+    calls: list[tuple[ApiCallLabels, float]] = []
 
     class Nobody:
         async def send(self, request: Request) -> Reply:
@@ -79,4 +82,4 @@ async def test_no_answer_is_reported_too() -> None:
         await client.delete(PODS, "default", "a")
     with pytest.raises(Unreachable):
         await anext(client.watch(PODS, resource_version="1"))
-    assert calls == [(ApiCall("delete", "pods", "none"), 2.5), (ApiCall("watch", "pods", "none"), 0.5)]
+    assert calls == [(ApiCallLabels("delete", "pods", "none"), 2.5), (ApiCallLabels("watch", "pods", "none"), 0.5)]

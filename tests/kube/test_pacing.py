@@ -18,7 +18,7 @@ from pliant.kube.transport.base import Reply, Request, StreamReply
 from pliant.kube.transport.write_limiter import (
     INITIAL_WRITES_IN_FLIGHT,
     MAX_WRITES_IN_FLIGHT,
-    QUEUE_TIMEOUT_SECONDS,
+    WRITE_QUEUE_TIMEOUT_SECONDS,
     AdaptiveWriteLimiter,
 )
 from tests.depth import sample
@@ -163,7 +163,7 @@ async def test_a_server_that_takes_nothing_is_asked_once_in_every_wait() -> None
 async def test_a_server_that_stays_away_is_given_up_in_time() -> None:
     pace = AdaptiveWriteLimiter()
     assert await create(client_of(BusyServer(0), pace), 200) == 200
-    assert now() < 2 * QUEUE_TIMEOUT_SECONDS + 15.0
+    assert now() < 2 * WRITE_QUEUE_TIMEOUT_SECONDS + 15.0
     assert pace.in_flight == pace.queued_count == 0
 
 
@@ -181,7 +181,9 @@ async def test_a_wait_for_a_turn_ends_however_late_it_began() -> None:
         waits = [asyncio.create_task(wait())]
         await asyncio.sleep(20.0)
         waits.append(asyncio.create_task(wait()))
-        assert await asyncio.gather(*waits) == pytest.approx([QUEUE_TIMEOUT_SECONDS, 20.0 + QUEUE_TIMEOUT_SECONDS])
+        assert await asyncio.gather(*waits) == pytest.approx(
+            [WRITE_QUEUE_TIMEOUT_SECONDS, 20.0 + WRITE_QUEUE_TIMEOUT_SECONDS]
+        )
     await client.create(PODS, "default", {})
     assert (pace.in_flight, pace.queued_count) == (0, 0)
 

@@ -36,8 +36,8 @@ class FileShelf:
 
 async def main(port: int, shelf: Path) -> None:
     service = MasterService("uid-1", store=FileShelf(shelf), timing=WAITS)
-    await service.load_state()
-    await service.run("127.0.0.1", port, lambda port: print(port, flush=True))
+    await service.load_saved_state()
+    await service.serve_until_cancelled("127.0.0.1", port, lambda port: print(port, flush=True))
 
 
 if __name__ == "__main__":

@@ -19,12 +19,12 @@ from pliant.kube.resources import CONFIG_MAPS
 from pliant.kube.transport.base import Transport
 from pliant.master.checkpoint import (
     MAX_STATE_BYTES,
-    ConfigMapCheckpointStore,
-    InMemoryCheckpointStore,
+    ConfigMapMasterStateStore,
+    InMemoryMasterStateStore,
     MasterSuperseded,
     state_configmap_name,
 )
-from pliant.master.data.shards import DatasetSpec, ShardLeaseHolder
+from pliant.master.data.shards import DatasetSpec, MemberProcess
 from pliant.master.model import MemberKey
 from pliant.master.server.messages import HeartbeatRequest
 from pliant.master.server.service import MasterService, ServiceTiming
@@ -34,7 +34,7 @@ from tests.virtual_time import VirtualClock, on_virtual_time
 
 OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "demo"}
 """Whatever is there may own something; what nobody owns any more would be cleared away."""
-WORKER = ShardLeaseHolder(MemberKey("worker", 0), 1)
+WORKER = MemberProcess(MemberKey("worker", 0), 1)
 
 
 @asynccontextmanager
@@ -56,8 +56,8 @@ async def new_job(transport: Transport) -> None:
     OWNER["uid"] = (await client.create(CONFIG_MAPS, "default", body))["metadata"]["uid"]
 
 
-def shelf(transport: Transport, identity: str = "first") -> ConfigMapCheckpointStore:
-    return ConfigMapCheckpointStore(KubeClient(transport), "default", dict(OWNER), identity)
+def shelf(transport: Transport, identity: str = "first") -> ConfigMapMasterStateStore:
+    return ConfigMapMasterStateStore(KubeClient(transport), "default", dict(OWNER), identity)
 
 
 @on_virtual_time
@@ -80,10 +80,10 @@ async def test_a_master_that_was_replaced_cannot_write_any_more() -> None:
         first.request_save()
         await first.checkpointer.save_if_changed()
         second = MasterService("uid-1", store=shelf(transport, "second"))
-        assert await second.load_state()
+        assert await second.load_saved_state()
         first.request_save()
         with pytest.raises(MasterSuperseded, match="second writes elasticjob-demo-dlrover-master-state now"):
-            await first.run("127.0.0.1", 0)
+            await first.serve_until_cancelled("127.0.0.1", 0)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -113,45 +113,45 @@ async def test_the_memory_of_an_earlier_job_of_that_name_is_left_aside() -> None
 
 @on_virtual_time
 async def test_a_new_master_goes_on_where_the_last_one_was() -> None:
-    kept = InMemoryCheckpointStore()
+    kept = InMemoryMasterStateStore()
     first = MasterService("uid-1", store=kept)
     first.set_members(running(2))
     first.register_dataset(DatasetSpec(name="train", size=100, shard_size=10))
     first.take_shard("train", WORKER, [])
-    first.report_shards("train", WORKER, [0], [])
+    first.record_shard_report("train", WORKER, [0], [])
     first.take_shard("train", WORKER, [])
     first.set_parameter_servers(3, ("ps-0:2222",))
     first.brain_state["stage"] = "running"
     first.request_save()
     await first.checkpointer.save_if_changed()
     second = MasterService("uid-1", store=kept)
-    assert await second.load_state()
+    assert await second.load_saved_state()
     second.set_members(running(2))
     assert second.membership.generation == 1
     data = second.dispatcher.get_dataset("train")
-    assert (data.done_count, data.assigned_count, second.dispatcher.shards_left) == (1, 1, 8)
+    assert (data.done_count, data.assigned_count, second.dispatcher.unassigned_shard_count) == (1, 1, 8)
     assert (second.parameter_servers.version, second.parameter_servers.hosts) == (3, ("ps-0:2222",))
     assert second.brain_state == {"stage": "running"}
     # The worker at it dies later, or died meanwhile: the new master knows whose it was.
     second.set_members(running(2)[1:])
-    assert second.dispatcher.shards_left == 9
+    assert second.dispatcher.unassigned_shard_count == 9
     third = MasterService("uid-1", store=kept)
-    assert await third.load_state()
+    assert await third.load_saved_state()
     third.set_members(running(2)[1:])
-    assert third.dispatcher.shards_left == 9
+    assert third.dispatcher.unassigned_shard_count == 9
 
 
 @on_virtual_time
 async def test_shards_that_change_hands_are_saved_every_three_seconds_and_all_else_at_once() -> None:
-    kept = InMemoryCheckpointStore()
+    kept = InMemoryMasterStateStore()
     service = MasterService("uid-1", store=kept)
-    task = asyncio.create_task(service.checkpointer.run())
+    task = asyncio.create_task(service.checkpointer.save_changes_forever())
     service.register_dataset(DatasetSpec(name="train", size=10**6, shard_size=1))
     await asyncio.sleep(0.1)
     assert kept.save_count == 1
     for position in range(300):
         service.take_shard("train", WORKER, [])
-        service.report_shards("train", WORKER, [position], [])
+        service.record_shard_report("train", WORKER, [position], [])
         await asyncio.sleep(0.1)
     assert 9 <= kept.save_count <= 11
     saves = kept.save_count
@@ -168,7 +168,7 @@ async def test_shards_that_change_hands_are_saved_every_three_seconds_and_all_el
 @on_virtual_time
 async def test_saving_stops_even_when_there_is_news_in_the_same_moment() -> None:
     service = MasterService("uid-1")
-    task = asyncio.create_task(service.checkpointer.run())
+    task = asyncio.create_task(service.checkpointer.save_changes_forever())
     service.checkpointer.request_save(urgent=False)
     await asyncio.sleep(0.1)
     service.request_save()
@@ -179,15 +179,15 @@ async def test_saving_stops_even_when_there_is_news_in_the_same_moment() -> None
 
 @on_virtual_time
 async def test_a_new_master_hands_out_nothing_before_it_knows_what_was_done_meanwhile() -> None:
-    kept, other = InMemoryCheckpointStore(), ShardLeaseHolder(MemberKey("worker", 1), 1)
+    kept, other = InMemoryMasterStateStore(), MemberProcess(MemberKey("worker", 1), 1)
     first = MasterService("uid-1", store=kept)
     first.register_dataset(DatasetSpec(name="train", size=100, shard_size=10))
     first.take_shard("train", WORKER, [])
     await first.checkpointer.save_if_changed()
-    first.report_shards("train", WORKER, [0], [])
+    first.record_shard_report("train", WORKER, [0], [])
     first.take_shard("train", WORKER, [])
     second, now = MasterService("uid-1", store=kept, time=lambda: now), 100.0
-    await second.load_state()
+    await second.load_saved_state()
     second.tick()
     assert second.take_shard("train", other, []) is None
     second.handle_heartbeat(HeartbeatRequest(member="worker-0", process=1, done={"train": [0]}, holding={"train": [1]}))
@@ -195,7 +195,7 @@ async def test_a_new_master_hands_out_nothing_before_it_knows_what_was_done_mean
     assert shard is not None
     assert shard.position == 2
     third, now = MasterService("uid-1", store=kept, time=lambda: now), 100.0
-    await third.load_state()
+    await third.load_saved_state()
     third.tick()
     assert third.take_shard("train", other, []) is None
     now = 109.0
@@ -206,12 +206,12 @@ async def test_a_new_master_hands_out_nothing_before_it_knows_what_was_done_mean
 
 @on_virtual_time
 async def test_a_thousand_workers_fit_into_the_memory_many_times() -> None:
-    kept = InMemoryCheckpointStore()
+    kept = InMemoryMasterStateStore()
     service = MasterService("uid-1", store=kept, timing=ServiceTiming(settle_time=0, throughput_window=0))
     service.set_members(running(1000))
     service.register_dataset(DatasetSpec(name="train", size=10**9, shard_size=10))
     for number in range(1000):
-        holder = ShardLeaseHolder(MemberKey("worker", number), 12345)
+        holder = MemberProcess(MemberKey("worker", number), 12345)
         service.take_shard("train", holder, [])
         service.join_rendezvous(holder, f"10.1.{number // 250}.{number % 250}")
         service.handle_heartbeat(
@@ -224,7 +224,7 @@ async def test_a_thousand_workers_fit_into_the_memory_many_times() -> None:
 
 
 async def test_what_is_too_large_is_not_saved_and_said(caplog: pytest.LogCaptureFixture) -> None:
-    kept = InMemoryCheckpointStore()
+    kept = InMemoryMasterStateStore()
     service = MasterService("uid-1", store=kept)
     service.brain_state["much"] = "x" * MAX_STATE_BYTES
     service.request_save()

@@ -14,8 +14,8 @@ from pliant.errors import InvalidSpec
 from pliant.kube.resources import PODS
 from pliant.kube.transport.base import Reply, Request, StreamReply, Transport
 from pliant.master import main as program
-from pliant.master.checkpoint import InMemoryCheckpointStore
-from pliant.master.data.shards import MAX_UNRECORDED_SHARDS, DatasetSpec, ShardLeaseHolder
+from pliant.master.checkpoint import InMemoryMasterStateStore
+from pliant.master.data.shards import MAX_UNRECORDED_SHARDS, DatasetSpec, MemberProcess
 from pliant.master.server.messages import DatasetRegistration, HeartbeatRequest, RendezvousJoinRequest, decode_message
 from pliant.master.server.service import MasterService
 from tests.controllers.elastic import JOBS, PLANS, SPACE, foreign_pod
@@ -94,11 +94,11 @@ async def test_a_generation_or_round_from_nowhere_moves_nobody() -> None:
 def test_claims_far_ahead_do_not_make_a_list_of_the_whole_data_set() -> None:
     service = MasterService("u")
     service.register_dataset(DatasetSpec(name="d", size=2**40, shard_size=1))
-    holder = ShardLeaseHolder(running(1)[0].key, 0)
-    service.report_shards("d", holder, [MAX_UNRECORDED_SHARDS - 1], [])
+    holder = MemberProcess(running(1)[0].key, 0)
+    service.record_shard_report("d", holder, [MAX_UNRECORDED_SHARDS - 1], [])
     with pytest.raises(InvalidSpec):
-        service.report_shards("d", holder, [MAX_UNRECORDED_SHARDS + 1000], [])
-    service.report_shards("d", holder, [MAX_UNRECORDED_SHARDS], [])
+        service.record_shard_report("d", holder, [MAX_UNRECORDED_SHARDS + 1000], [])
+    service.record_shard_report("d", holder, [MAX_UNRECORDED_SHARDS], [])
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ def test_claims_far_ahead_do_not_make_a_list_of_the_whole_data_set() -> None:
     ],
 )
 async def test_a_memory_that_makes_no_sense_is_left_aside_as_a_whole(memory: bytes) -> None:
-    service = MasterService("u", store=InMemoryCheckpointStore(memory))
-    assert not await service.load_state()
+    service = MasterService("u", store=InMemoryMasterStateStore(memory))
+    assert not await service.load_saved_state()
     assert (service.membership.generation, list(service.dispatcher.datasets), service.brain_state) == (0, [], {})
     service.set_members(running(1))
     assert service.membership.generation == 1
@@ -125,7 +125,7 @@ def test_a_mistake_of_the_master_is_not_the_end_of_its_job(monkeypatch: pytest.M
         raise ZeroDivisionError
 
     monkeypatch.setattr(program, "create_transport", mistaken)
-    assert program.main(["--job_name", "demo"]) == program.EXIT_RETRY
+    assert program.main(["--job_name", "demo"]) == program.RESTART_MASTER_EXIT_CODE
 
 
 @on_virtual_time

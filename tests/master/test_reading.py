@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from pliant.errors import InvalidSpec, UserError
-from pliant.kube.codec import decode, encode
+from pliant.kube.codec import decode_object, encode
 from pliant.kube.objects import Pod
 from pliant.master.control.parsing import members_from_pods, parse_elastic_job
-from pliant.master.control.scale_plans import build_scale_plan, has_requested_members, next_plan_number
-from pliant.master.main import parse_arguments, service_timing_from_arguments, timing_from_arguments
+from pliant.master.control.scale_plans import build_scale_plan, have_requested_members_appeared, next_plan_number
+from pliant.master.main import brain_timing_from_arguments, parse_arguments, service_timing_from_arguments
 from pliant.master.model import (
     Heartbeat,
     JobMember,
@@ -52,7 +52,7 @@ def pod(name: str = "worker-3", phase: str = "Running", **changes: Any) -> Pod:
         },
         "status": {"phase": phase, "podIP": "10.0.0.7", **changes},
     }
-    return decode(encode(raw), Pod)
+    return decode_object(encode(raw), Pod)
 
 
 def one(made: Pod) -> JobMember:
@@ -179,8 +179,8 @@ def test_a_step_becomes_a_plan() -> None:
         "psHosts": ["10.0.0.7:2222"],
     }
     assert plan["metadata"]["labels"] == {"scale-type": "auto", "elasticjob.dlrover/name": "demo"}
-    assert not has_requested_members(step, {"worker/0": 0, "ps/0": 0})
-    assert has_requested_members(step, {"worker/0": 0, "worker/1": 5, "worker/2": 2, "ps/0": 1})
+    assert not have_requested_members_appeared(step, {"worker/0": 0, "ps/0": 0})
+    assert have_requested_members_appeared(step, {"worker/0": 0, "worker/1": 5, "worker/2": 2, "ps/0": 1})
 
 
 def test_numbers_of_plans_are_never_used_twice() -> None:
@@ -195,9 +195,9 @@ def test_arguments_are_read_and_others_passed_over() -> None:
     args, unknown = parse_arguments(words.split())
     assert (args.namespace, args.job_name, args.port) == ("ml", "demo", 50001)
     assert (
-        timing_from_arguments(args).pending_timeout,
-        timing_from_arguments(args).settle_time,
-        timing_from_arguments(args).hang_timeout,
+        brain_timing_from_arguments(args).pending_timeout,
+        brain_timing_from_arguments(args).settle_time,
+        brain_timing_from_arguments(args).hang_timeout,
     ) == (60, 2.5, 600)
     service_timing = service_timing_from_arguments(args)
     assert (service_timing.throughput_window, service_timing.settle_time) == (1, 10)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pliant.master.data.dispatcher import ShardDispatcher
-from pliant.master.data.shards import DatasetSpec, ShardLeaseHolder
+from pliant.master.data.shards import DatasetSpec, MemberProcess
 from pliant.master.model import MemberKey
 
 SHARDS = 30
@@ -20,14 +20,14 @@ class Worker:
     """Does as the module for training programs does: it says again what it did since the master was last saved."""
 
     def __init__(self, number: int) -> None:
-        self.holder = ShardLeaseHolder(MemberKey("worker", number), 1)
+        self.holder = MemberProcess(MemberKey("worker", number), 1)
         self.holding: list[int] = []
         self.finished: list[int] = []
         self.learned: Counter[int] = Counter()
 
     def beat(self, work: ShardDispatcher) -> None:
-        work.mark_done({"train": self.finished})
-        work.confirm_held(self.holder, {"train": self.holding})
+        work.mark_shards_done({"train": self.finished})
+        work.assign_reported_shards(self.holder, {"train": self.holding})
         work.stop_awaiting_reports({self.holder.member})
 
     def ask(self, work: ShardDispatcher, is_answered: bool) -> None:
@@ -36,10 +36,10 @@ class Worker:
             self.learned[position] += 1
             self.finished.append(position)
         self.holding = []
-        work.mark_done({"train": self.finished})
+        work.mark_shards_done({"train": self.finished})
         work.stop_awaiting_reports({self.holder.member})
         if not work.is_awaiting_reports:
-            work.get_dataset("train").confirm_held(self.holder, [], release_others=True)
+            work.get_dataset("train").assign_reported_shards(self.holder, [], release_others=True)
             shard = work.take_shard("train", self.holder)
             if shard is not None and is_answered:
                 self.holding = [shard.position]
@@ -96,5 +96,5 @@ def test_every_record_is_learned_exactly_once_while_no_worker_is_lost(acts: list
         world.act(what, world.workers[number])
     world.end()
     learned = sum([worker.learned for worker in world.workers], Counter[int]())
-    assert world.work.is_done
+    assert world.work.are_datasets_done
     assert learned == Counter(range(SHARDS))

@@ -39,7 +39,7 @@ class Caller:
 @asynccontextmanager
 async def serving(service: MasterService) -> AsyncIterator[Caller]:
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    task = asyncio.create_task(service.run("127.0.0.1", 0, port.set_result))
+    task = asyncio.create_task(service.serve_until_cancelled("127.0.0.1", 0, port.set_result))
     connector = aiohttp.TCPConnector(limit=0)
     try:
         async with aiohttp.ClientSession(f"http://127.0.0.1:{await port}", connector=connector) as session:
@@ -71,8 +71,8 @@ async def test_a_shard_of_a_lost_worker_goes_at_once_to_one_who_waits() -> None:
         await until_waiting(1, service)
         service.set_members((node("worker-0", MemberStatus.FAILED), node("worker-1")))
         assert (await waiting)["shard"] == {"position": 0, "epoch": 0, "start": 0, "end": 5}
-        assert service.dispatcher.shards_left == 3
-        assert not service.dispatcher.is_done
+        assert service.dispatcher.unassigned_shard_count == 3
+        assert not service.dispatcher.are_datasets_done
 
 
 async def test_who_waits_for_a_shard_learns_when_all_are_done() -> None:
@@ -84,7 +84,7 @@ async def test_who_waits_for_a_shard_learns_when_all_are_done() -> None:
         await until_waiting(1, service)
         await caller.post("/v1/datasets/train/report", "worker-0", done=[0])
         assert await waiting == {"shard": None, "completed": True}
-        assert service.dispatcher.is_done
+        assert service.dispatcher.are_datasets_done
 
 
 async def test_hundreds_of_members_who_wait_learn_of_a_change() -> None:
@@ -158,12 +158,12 @@ async def test_speeds_are_measured_from_beats() -> None:
     service.set_members(running(2))
     async with serving(service) as caller:
         samples = 0
-        while not service.speed_by_workers():
+        while not service.speed_by_worker_count():
             samples += 10
             for number in range(2):
                 await caller.post("/v1/heartbeat", f"worker-{number}", samples=samples, step=samples, cpu=0.5)
             await asyncio.sleep(0.02)
-        assert list(service.speed_by_workers()) == [2]
+        assert list(service.speed_by_worker_count()) == [2]
         assert service.heartbeats()[MemberKey("worker", 1)].cpu == 0.5
         text = await caller.get("/metrics")
     assert 'pliant_master_speed{workers="2"} ' in text

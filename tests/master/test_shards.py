@@ -12,21 +12,21 @@ from hypothesis import strategies as st
 
 from pliant.errors import InvalidSpec
 from pliant.master.data.dispatcher import ShardDispatcher
-from pliant.master.data.shards import DatasetSpec, DataShard, ShardedDataset, ShardLeaseHolder, permute_index
+from pliant.master.data.shards import DatasetSpec, DataShard, MemberProcess, ShardedDataset, permute_index
 from pliant.master.model import MemberKey
 
-WORKERS = [ShardLeaseHolder(MemberKey("worker", number), 1) for number in range(4)]
+WORKERS = [MemberProcess(MemberKey("worker", number), 1) for number in range(4)]
 
 
 def data_set(size: int = 100, shard_size: int = 10, **more: Any) -> ShardedDataset:
     return ShardedDataset(DatasetSpec(name="train", size=size, shard_size=shard_size, **more))
 
 
-def learn_all(data: ShardedDataset, holder: ShardLeaseHolder) -> list[DataShard]:
+def learn_all(data: ShardedDataset, holder: MemberProcess) -> list[DataShard]:
     learned: list[DataShard] = []
     while (shard := data.take_next(holder)) is not None:
         learned.append(shard)
-        data.mark_done(shard.position)
+        data.mark_shard_done(shard.position)
     return learned
 
 
@@ -72,12 +72,12 @@ class Play:
 
     def __init__(self, shards: int) -> None:
         self.data = data_set(size=shards, shard_size=1)
-        self.hands: dict[ShardLeaseHolder, list[int]] = {worker: [] for worker in WORKERS}
+        self.hands: dict[MemberProcess, list[int]] = {worker: [] for worker in WORKERS}
         self.learned: Counter[int] = Counter()
         self.counted = 0
         self.lost = 0
 
-    def act(self, what: str, worker: ShardLeaseHolder) -> None:
+    def act(self, what: str, worker: MemberProcess) -> None:
         hand = self.hands[worker]
         match what:
             case "take" if (shard := self.data.take_next(worker)) is not None:
@@ -85,17 +85,17 @@ class Play:
             case "finish" if hand:
                 self.finish(hand.pop(0))
             case "late" if self.learned:
-                self.counted += self.data.mark_done(min(self.learned))
+                self.counted += self.data.mark_shard_done(min(self.learned))
             case "fail" if hand:
-                self.data.return_shard(hand.pop(), worker)
+                self.data.return_failed_shard(hand.pop(), worker)
             case "lose":
-                self.lost += self.data.release_holders([worker])
+                self.lost += self.data.release_shards_of_holders([worker])
             case "reload":
                 self.data = ShardedDataset.from_state(json.loads(json.dumps(self.data.dump_state())))
 
     def finish(self, position: int) -> None:
         self.learned[position] += 1
-        self.counted += self.data.mark_done(position)
+        self.counted += self.data.mark_shard_done(position)
 
     def end(self) -> None:
         for worker in WORKERS:
@@ -125,7 +125,7 @@ def test_shards_of_the_lost_come_next_and_in_order() -> None:
     for _ in range(3):
         data.take_next(WORKERS[0])
     data.take_next(WORKERS[1])
-    assert data.release_holders([WORKERS[0]]) == 3
+    assert data.release_shards_of_holders([WORKERS[0]]) == 3
     assert [shard.position for shard in learn_all(data, WORKERS[2])] == [0, 1, 2, 4, 5, 6, 7, 8, 9]
     assert data.assigned_count == 1
 
@@ -134,28 +134,28 @@ def test_a_shard_that_failed_comes_after_those_of_the_lost() -> None:
     data = data_set()
     data.take_next(WORKERS[0])
     data.take_next(WORKERS[1])
-    assert data.return_shard(0, WORKERS[0])
-    data.release_holders([WORKERS[1]])
+    assert data.return_failed_shard(0, WORKERS[0])
+    data.release_shards_of_holders([WORKERS[1]])
     assert [shard.position for shard in learn_all(data, WORKERS[2])][:3] == [1, 0, 2]
 
 
 def test_a_late_report_about_a_shard_that_somebody_else_has_counts_once() -> None:
     data = data_set()
     data.take_next(WORKERS[0])
-    data.release_holders([WORKERS[0]])
+    data.release_shards_of_holders([WORKERS[0]])
     data.take_next(WORKERS[1])
-    assert data.mark_done(0) == 10
-    assert data.mark_done(0) == 0
-    assert not data.return_shard(0, WORKERS[1])
+    assert data.mark_shard_done(0) == 10
+    assert data.mark_shard_done(0) == 0
+    assert not data.return_failed_shard(0, WORKERS[1])
     assert data.done_count == 1
 
 
 def test_a_late_word_of_failure_does_not_take_a_shard_from_somebody_else() -> None:
     data = data_set()
     data.take_next(WORKERS[0])
-    data.release_holders([WORKERS[0]])
+    data.release_shards_of_holders([WORKERS[0]])
     data.take_next(WORKERS[1])
-    assert not data.return_shard(0, WORKERS[0])
+    assert not data.return_failed_shard(0, WORKERS[0])
     assert data.assigned_count == 1
 
 
@@ -164,7 +164,7 @@ def test_a_new_master_keeps_the_order_of_what_came_back() -> None:
     for _ in range(4):
         data.take_next(WORKERS[0])
     for position in (2, 0, 1):
-        data.return_shard(position, WORKERS[0])
+        data.return_failed_shard(position, WORKERS[0])
     again = ShardedDataset.from_state(data.dump_state())
     assert [shard.position for shard in learn_all(again, WORKERS[1])][:4] == [2, 0, 1, 4]
 
@@ -180,8 +180,8 @@ def test_a_process_that_falls_silent_loses_its_shards_and_one_that_speaks_does_n
     assert work.expire_leases(60.0) == 0
     assert work.expire_leases(61.0) == 2
     assert list(data.holders()) == [WORKERS[1]]
-    assert work.release_members({WORKERS[1].member}) == 1
-    assert (work.shards_left, work.returned_count) == (10, 3)
+    assert work.release_shards_of_members({WORKERS[1].member}) == 1
+    assert (work.unassigned_shard_count, work.returned_count) == (10, 3)
 
 
 def test_a_new_master_gives_holders_time_to_speak() -> None:
@@ -200,8 +200,8 @@ def test_shards_given_out_after_the_last_save_are_not_given_out_twice_when_their
     for worker in WORKERS:
         data.take_next(worker)
     forgetful = ShardedDataset.from_state(saved)
-    forgetful.confirm_held(WORKERS[2], [2])
-    assert forgetful.mark_done(3) == 10
+    forgetful.assign_reported_shards(WORKERS[2], [2])
+    assert forgetful.mark_shard_done(3) == 10
     assert [shard.position for shard in learn_all(forgetful, WORKERS[0])] == [0, 1, 4, 5, 6, 7, 8, 9]
     assert forgetful.assigned_count == 1
 
@@ -209,14 +209,14 @@ def test_shards_given_out_after_the_last_save_are_not_given_out_twice_when_their
 def test_a_shard_whose_holder_never_heard_of_it_goes_back() -> None:
     data = data_set()
     data.take_next(WORKERS[0])
-    assert data.confirm_held(WORKERS[0], [], release_others=True) == 1
+    assert data.assign_reported_shards(WORKERS[0], [], release_others=True) == 1
     assert data.take_next(WORKERS[0]) == DataShard(0, 0, 0, 10)
 
 
 def test_a_large_data_set_in_many_hands_is_remembered_in_a_few_bytes_each() -> None:
     data = data_set(size=10**12, shard_size=100, epochs=1000, shuffle=1)
     for number in range(1000):
-        data.take_next(ShardLeaseHolder(MemberKey("worker", number), 4711))
+        data.take_next(MemberProcess(MemberKey("worker", number), 4711))
     assert len(json.dumps(data.dump_state())) < 45_000
 
 
@@ -238,4 +238,4 @@ def test_nonsense_is_refused_with_its_field(wrong: dict[str, int], words: str) -
 
 def test_a_position_that_nobody_can_have_is_refused() -> None:
     with pytest.raises(InvalidSpec, match="shard 10 of dataset train is not assigned"):
-        data_set().mark_done(10)
+        data_set().mark_shard_done(10)

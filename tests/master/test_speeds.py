@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pliant.master.data.shards import ShardLeaseHolder
+from pliant.master.data.shards import MemberProcess
 from pliant.master.members.heartbeats import GoodputTracker, HeartbeatTracker
 from pliant.master.members.throughput import ThroughputMeter
 from pliant.master.model import Heartbeat, MemberKey
@@ -34,13 +34,13 @@ def play(speeds: ThroughputMeter, workers: int, rate: float, seconds: float, beg
 def test_the_speed_is_that_of_all_workers_together(workers: int, rate: float) -> None:
     speeds = ThroughputMeter(settle_seconds=5, window_seconds=10)
     play(speeds, workers, rate, 60, 0)
-    assert speeds.median_speed_by_workers() == {workers: pytest.approx(workers * rate, rel=0.001)}
+    assert speeds.speed_by_worker_count() == {workers: pytest.approx(workers * rate, rel=0.001)}
 
 
 def test_long_steps_are_measured_as_well_as_short_ones() -> None:
     speeds = ThroughputMeter(settle_seconds=5, window_seconds=10)
     play(speeds, 2, 100.0, 400, 0, step=30.0)
-    assert speeds.median_speed_by_workers() == {2: pytest.approx(200.0, rel=0.05)}
+    assert speeds.speed_by_worker_count() == {2: pytest.approx(200.0, rel=0.05)}
 
 
 def test_nothing_is_measured_while_workers_come_and_go() -> None:
@@ -48,7 +48,7 @@ def test_nothing_is_measured_while_workers_come_and_go() -> None:
     now = 0.0
     for workers in (1, 2, 3, 2, 1):
         now = play(speeds, workers, 10.0, 14.0, now)
-    assert speeds.median_speed_by_workers() == {}
+    assert speeds.speed_by_worker_count() == {}
 
 
 def test_each_number_of_workers_has_a_speed_of_its_own_which_outlives_the_master() -> None:
@@ -57,7 +57,7 @@ def test_each_number_of_workers_has_a_speed_of_its_own_which_outlives_the_master
     play(speeds, 3, 8.0, 40, now)
     again = ThroughputMeter(settle_seconds=5, window_seconds=10)
     again.load_state(speeds.dump_state())
-    assert again.median_speed_by_workers() == {2: pytest.approx(20.0, rel=0.01), 3: pytest.approx(24.0, rel=0.01)}
+    assert again.speed_by_worker_count() == {2: pytest.approx(20.0, rel=0.01), 3: pytest.approx(24.0, rel=0.01)}
 
 
 def test_a_worker_that_was_not_heard_of_keeps_the_others_from_being_measured() -> None:
@@ -66,7 +66,7 @@ def test_a_worker_that_was_not_heard_of_keeps_the_others_from_being_measured() -
     for tick in range(100):
         speeds.record_samples(0, 0, 10.0 * tick, tick / 10)
         speeds.update_window(tick / 10)
-    assert speeds.median_speed_by_workers() == {}
+    assert speeds.speed_by_worker_count() == {}
 
 
 def test_a_process_that_begins_again_counts_from_zero() -> None:
@@ -76,22 +76,24 @@ def test_a_process_that_begins_again_counts_from_zero() -> None:
         speeds.record_samples(0, 0, 10.0 * (second if second < 4 else second - 4), float(second))
         speeds.update_window(float(second))
     # The step in which it began again is lost, no more.
-    assert 7.0 <= speeds.median_speed_by_workers()[1] <= 10.0
+    assert 7.0 <= speeds.speed_by_worker_count()[1] <= 10.0
 
 
 def test_a_member_is_all_its_processes_together() -> None:
     beats, key = HeartbeatTracker(process_timeout=60.0), MemberKey("worker", 0)
-    beats.record(
-        ShardLeaseHolder(key, 1), Heartbeat(at=EPOCH, step=5, samples=50, cpu=1.0, memory=100, ps_version=2), 0.0
+    beats.record_process_report(
+        MemberProcess(key, 1), Heartbeat(at=EPOCH, step=5, samples=50, cpu=1.0, memory=100, ps_version=2), 0.0
     )
-    found = beats.record(
-        ShardLeaseHolder(key, 2), Heartbeat(at=EPOCH, step=4, samples=40, cpu=0.5, memory=200, ps_version=1), 1.0
+    found = beats.record_process_report(
+        MemberProcess(key, 2), Heartbeat(at=EPOCH, step=4, samples=40, cpu=0.5, memory=200, ps_version=1), 1.0
     )
     assert (found.step, found.samples, found.cpu, found.memory, found.ps_version) == (5, 90, 1.5, 300, 1)
     later = EPOCH + timedelta(seconds=100)
-    found = beats.record(ShardLeaseHolder(key, 2), Heartbeat(at=later, step=9, samples=60, memory=200), 100.0)
+    found = beats.record_process_report(
+        MemberProcess(key, 2), Heartbeat(at=later, step=9, samples=60, memory=200), 100.0
+    )
     assert (found.at, found.step, found.samples, found.memory, found.cpu) == (later, 9, 110, 200, None)
-    beats.retain_only([])
+    beats.retain_only_members([])
     assert not beats.by_member()
 
 

@@ -72,7 +72,7 @@ class Master:
             service.brain_state = self.service.brain_state
         self.service = service
         helm = MasterLoop(KubeClient(self.line), job, service, VirtualClock(), BrainTiming())
-        self.task = asyncio.create_task(helm.run())
+        self.task = asyncio.create_task(helm.run_until_job_ends())
 
     async def stop(self) -> None:
         """End it, in whatever it is at."""

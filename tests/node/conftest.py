@@ -17,7 +17,7 @@ import pytest
 from pliant.embedded.agent.container.config import ContainerConfig, Mount
 from pliant.embedded.kubelet.runtime.agent_process import AgentOptions
 from pliant.embedded.kubelet.runtime.messages import ContainerExit
-from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgentClient
 from tests.depth import sample
 from tests.node import running
 
@@ -59,7 +59,7 @@ def data() -> Iterator[Path]:
 @pytest.fixture
 async def agent(data: Path, network: Network) -> AsyncIterator[Node]:
     """An agent with one pod, `pod`."""
-    async with NodeAgent.start(replace(ordinary(data), network_mode=network)) as started:
+    async with NodeAgentClient.start(replace(ordinary(data), network_mode=network)) as started:
         node = Node(started, data)
         await node.agent.create_pod("pod", "worker-0")
         yield node
@@ -76,7 +76,7 @@ def ordinary(data: Path) -> AgentOptions:
 class Node:
     """An agent and short ways to use it."""
 
-    def __init__(self, agent: NodeAgent, data: Path) -> None:
+    def __init__(self, agent: NodeAgentClient, data: Path) -> None:
         self.agent = agent
         self.data = data
         self._runs = 0

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pliant.embedded import agent_supervisor
-from pliant.embedded.fault_annotations import OUTAGE_PAUSED
+from pliant.embedded.fault_annotations import OUTAGE_VALUE_PAUSED
 from pliant.embedded.kubelet.runtime import agent_process
 from pliant.embedded.kubelet.runtime.messages import AgentLost
 from pliant.kube.resources import NODES, PODS, SERVICES
@@ -129,7 +129,7 @@ async def test_a_node_that_was_paused_when_its_agent_died_comes_back_when_it_is_
         for node in ("node-0", "node-1"):
             await cluster.sh(node, "sleep 600", restartPolicy="Always", nodeName=node)
             await cluster.until(node, is_running)
-        await strike(cluster, "node-0", OUTAGE_PAUSED)
+        await strike(cluster, "node-0", OUTAGE_VALUE_PAUSED)
         await until_ready(cluster, "node-0", "Unknown")
         os.kill(inner(), signal.SIGKILL)
         await cluster.until("node-1", partial(_has_restarted, times=1))
@@ -142,7 +142,7 @@ async def test_a_node_that_was_paused_when_its_agent_died_comes_back_when_it_is_
 async def test_an_agent_that_cannot_be_started_again_ends_the_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(agent_supervisor, "INITIAL_RESTART_BACKOFF", 0.01)
+    monkeypatch.setattr(agent_supervisor, "INITIAL_RESTART_BACKOFF_SECONDS", 0.01)
 
     async def lose_it() -> None:
         async with asyncio.timeout(20), running(tmp_path):

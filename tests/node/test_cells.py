@@ -15,7 +15,7 @@ import pytest
 from pliant.embedded.agent.isolation.cgroups import CgroupManager
 from tests.node.running import running, state
 
-ASK = "from pliant.embedded.agent.isolation.cgroups import CgroupManager; print(CgroupManager.detect() is not None)"
+ASK = "from pliant.embedded.agent.isolation.cgroups import CgroupManager; print(CgroupManager.create_if_permitted() is not None)"
 
 
 def _can_be_made() -> bool:
@@ -67,7 +67,7 @@ def test_groups_go_when_their_maker_is_killed() -> None:
     script = """
         from pliant.embedded.agent.isolation.cgroups import CgroupManager
         import time
-        cgroups = CgroupManager.detect()
+        cgroups = CgroupManager.create_if_permitted()
         print(cgroups.create_cgroup("a", {"memory_limit": 1 << 20}), flush=True)
         time.sleep(60)
     """
@@ -80,4 +80,4 @@ def test_groups_go_when_their_maker_is_killed() -> None:
 
 
 def test_where_there_is_no_such_hierarchy_there_are_no_cells(tmp_path: Path) -> None:
-    assert CgroupManager.detect(str(tmp_path)) is None
+    assert CgroupManager.create_if_permitted(str(tmp_path)) is None

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from pliant.embedded.fault_annotations import NODE_OUTAGE_ANNOTATION, OUTAGE_KILLED, OUTAGE_PAUSED
+from pliant.embedded.fault_annotations import NODE_OUTAGE_ANNOTATION, OUTAGE_VALUE_KILLED, OUTAGE_VALUE_PAUSED
 from pliant.embedded.kubelet.runtime.messages import AgentLost
-from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgentClient
 from pliant.kube.codec import WatchEventType
 from pliant.kube.resources import NODES, PODS
 from tests.node.conftest import ordinary
@@ -75,7 +75,7 @@ async def test_a_killed_node_is_silent_until_it_is_healed(tmp_path: Path) -> Non
         for name in ("never", "always"):
             await cluster.until(name, is_running)
         await eventually(clock.exists, what="the clock runs")
-        await strike(cluster, "node-1", OUTAGE_KILLED)
+        await strike(cluster, "node-1", OUTAGE_VALUE_KILLED)
         await stands_still(clock)
         await until_ready(cluster, "node-1", "Unknown")
         await until_ready(cluster, "node-0", "True")
@@ -97,7 +97,7 @@ async def test_nobody_confirms_deletions_of_a_killed_node_and_forced_ones_are_do
         for name in ("asked", "forced"):
             await cluster.sh(name, "exec sleep 60")
             await cluster.until(name, is_running)
-        await strike(cluster, "node-0", OUTAGE_KILLED)
+        await strike(cluster, "node-0", OUTAGE_VALUE_KILLED)
         await until_ready(cluster, "node-0", "Unknown")
         await cluster.client.delete(PODS, "default", "asked", grace_period_seconds=1)
         await cluster.client.delete(PODS, "default", "forced", grace_period_seconds=0)
@@ -117,7 +117,7 @@ async def test_processes_of_a_paused_node_stand_still_and_go_on(tmp_path: Path) 
         await cluster.sh("a", STAY.format(clock))
         before = await cluster.until("a", is_running)
         await eventually(clock.exists, what="the clock runs")
-        await strike(cluster, "node-0", OUTAGE_PAUSED)
+        await strike(cluster, "node-0", OUTAGE_VALUE_PAUSED)
         await stands_still(clock)
         await until_ready(cluster, "node-0", "Unknown")
         await strike(cluster, "node-0", None)
@@ -135,7 +135,7 @@ async def test_nobody_is_blamed_for_standing_still(tmp_path: Path) -> None:
     async with running(tmp_path) as cluster:
         await cluster.pod("a", [{**server, "startupProbe": {**probe, "failureThreshold": 30}}], restartPolicy="Always")
         await cluster.until("a", lambda pod: pod["status"].get("containerStatuses", [{}])[0].get("started") is True)
-        await strike(cluster, "node-0", OUTAGE_PAUSED)
+        await strike(cluster, "node-0", OUTAGE_VALUE_PAUSED)
         await until_ready(cluster, "node-0", "Unknown")
         await strike(cluster, "node-0", None)
         await until_ready(cluster, "node-0", "True")
@@ -165,7 +165,7 @@ async def test_an_agent_that_does_not_answer_loses_its_nodes(tmp_path: Path) -> 
 
 
 async def test_an_agent_that_is_busy_is_heard_and_one_that_is_gone_is_not(data: Path) -> None:
-    async with NodeAgent.start(ordinary(data)) as agent:
+    async with NodeAgentClient.start(ordinary(data)) as agent:
         assert await agent.is_responsive(5)
         busy = [asyncio.create_task(agent.create_pod(f"pod-{number}", "a")) for number in range(200)]
         await asyncio.sleep(0)
@@ -182,7 +182,7 @@ async def test_an_agent_that_is_busy_is_heard_and_one_that_is_gone_is_not(data: 
         assert not await agent.is_responsive(0.1)
 
 
-@pytest.mark.parametrize("how", [None, OUTAGE_KILLED])
+@pytest.mark.parametrize("how", [None, OUTAGE_VALUE_KILLED])
 async def test_a_node_that_was_deleted_comes_back_with_all_it_had(tmp_path: Path, how: str | None) -> None:
     async with running(tmp_path, node_gpu=2) as cluster:
         had = (await cluster.client.get(NODES, None, "node-0"))["status"]["allocatable"]

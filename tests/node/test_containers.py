@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pliant.embedded.kubelet.runtime.messages import AgentRequestFailed, ContainerExit
-from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgentClient
 from pliant.errors import UnsupportedEnvironment
 from tests.node.conftest import ONLY_PRIVATE, PYTHON, Node, listening, ordinary
 
@@ -54,14 +54,14 @@ async def test_a_signal_reaches_the_command(agent: Node) -> None:
     gate = _fifo(agent.data / "gate")
     ending = await agent.agent.start_container("pod", "a", agent.command("sh", "-c", script, gate))
     await agent.sh(f"cat {gate}")
-    agent.agent.send_signal("pod", "a", signal.SIGTERM)
+    agent.agent.signal_container("pod", "a", signal.SIGTERM)
     assert await ending == ContainerExit(3)
-    agent.agent.send_signal("pod", "a", signal.SIGTERM)
+    agent.agent.signal_container("pod", "a", signal.SIGTERM)
 
 
 async def test_a_command_without_a_handler_ends_on_sigterm(agent: Node) -> None:
     ending = await agent.agent.start_container("pod", "a", agent.command("sleep", "60"))
-    agent.agent.send_signal("pod", "a", signal.SIGTERM)
+    agent.agent.signal_container("pod", "a", signal.SIGTERM)
     assert await ending == ContainerExit(143, 15)
 
 
@@ -113,10 +113,12 @@ async def test_pods_have_their_own_address_host_name_and_ports(agent: Node) -> N
 
 @ONLY_PRIVATE
 async def test_pods_reach_the_parent_at_the_bridge(agent: Node) -> None:
-    assert agent.agent.listener is not None
-    talk = f"import socket; print(socket.create_connection(('{agent.agent.address}', 6443), 5).recv(9).decode())"
+    assert agent.agent.api_listener is not None
+    talk = (
+        f"import socket; print(socket.create_connection(('{agent.agent.gateway_address}', 6443), 5).recv(9).decode())"
+    )
     heard = asyncio.create_task(agent.sh(f'{PYTHON} -c "{talk}"'))
-    connection, _ = await asyncio.get_running_loop().sock_accept(agent.agent.listener)
+    connection, _ = await asyncio.get_running_loop().sock_accept(agent.agent.api_listener)
     with connection:
         connection.send(b"welcome")
     assert await heard == "welcome"
@@ -138,7 +140,7 @@ async def test_a_machine_that_forbids_namespaces_is_explained(data: Path) -> Non
     )
     wrapper.chmod(0o755)
     with pytest.raises(UnsupportedEnvironment, match=r"sysctl -w user\.max_net_namespaces=15000"):
-        async with NodeAgent.start(type(usual)(data_dir=data, interpreter=str(wrapper), uid_gid=usual.uid_gid)):
+        async with NodeAgentClient.start(type(usual)(data_dir=data, interpreter=str(wrapper), uid_gid=usual.uid_gid)):
             pytest.fail("it started all the same")
 
 

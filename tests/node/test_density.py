@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgentClient
 from pliant.kube.resources import PODS
 from tests.node.conftest import ONLY_PRIVATE, Network, Node, ordinary
 from tests.node.running import Running, eventually, running
@@ -24,7 +24,7 @@ PATIENCE = 180
 
 
 async def test_an_idle_pod_costs_little_memory(data: Path, network: Network) -> None:
-    async with NodeAgent.start(replace(ordinary(data), network_mode=network)) as agent:
+    async with NodeAgentClient.start(replace(ordinary(data), network_mode=network)) as agent:
         node = Node(agent, data)
         for number in range(AT_REST):
             await agent.create_pod(f"pod-{number}", "idle")
@@ -39,7 +39,7 @@ async def test_an_idle_pod_costs_little_memory(data: Path, network: Network) -> 
         assert sum(map(_private, ours)) / AT_REST <= MOST_KILOBYTES[network]
 
 
-def _all_sleep(agent: NodeAgent) -> bool:
+def _all_sleep(agent: NodeAgentClient) -> bool:
     return sum(_name(each) == "sleep" for each in descendants(agent.pid)) == AT_REST
 
 

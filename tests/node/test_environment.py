@@ -18,7 +18,7 @@ from pliant.embedded.kubelet.environment.variables import (
     build_command_line,
     build_environment,
     expand_variables,
-    referenced_objects,
+    referenced_config_objects,
 )
 from pliant.kube.quantity import Quantity, parse_quantity
 
@@ -133,7 +133,7 @@ def test_everything_a_pod_refers_to_is_found() -> None:
         ],
     }
     expected = {("Secret", "one"), ("ConfigMap", "two"), ("Secret", "three"), ("ConfigMap", "four")}
-    assert referenced_objects(spec) == expected
+    assert referenced_config_objects(spec) == expected
 
 
 def facts(**config_maps: dict[str, bytes]) -> ResolvedPod:

@@ -56,7 +56,7 @@ def test_only_programs_of_agents_that_are_gone_are_left_over(tree: subprocess.Po
         for each in (mark, gone, elsewhere, "nonsense")
     }
     try:
-        process_tree.kill_stale_processes()
+        process_tree.kill_dead_agents_processes()
         assert started.pop(gone).wait(5) == -signal.SIGKILL
         assert [each.poll() for each in started.values()] == [None, None, None]
     finally:

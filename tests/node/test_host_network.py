@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pliant.embedded.kubelet.probes.handlers import run_command
+from pliant.embedded.kubelet.probes.handlers import run_container_command
 from pliant.embedded.network.egress_connector import EgressPolicy
 from pliant.errors import UnsupportedEnvironment
 from pliant.kube.resources import CONFIG_MAPS, PODS, SERVICES
@@ -219,7 +219,9 @@ async def test_a_session_ends_with_its_container(cluster: Running) -> None:
     await cluster.until_said("a", "up")
     agent = cluster.cluster.mode.agent
     pod = await cluster.client.get(PODS, "default", "a")
-    session = asyncio.create_task(run_command(agent, (pod["metadata"]["uid"], "main/0"), ["sleep", "60"], timeout=None))
+    session = asyncio.create_task(
+        run_container_command(agent, (pod["metadata"]["uid"], "main/0"), ["sleep", "60"], timeout=None)
+    )
     await asyncio.sleep(0.2)
     await cluster.client.delete(PODS, "default", "a")
     async with asyncio.timeout(10):

@@ -102,13 +102,13 @@ def test_a_service_of_others_is_where_the_first_of_them_is(
 
 
 def test_what_is_no_text_stays(directory: ClusterHostnameRewriter) -> None:
-    assert directory.rewrite_bytes(b"job-0.default") == FIRST.encode()
-    assert directory.rewrite_bytes(b"\xffjob-0.default") == b"\xffjob-0.default"
+    assert directory.rewrite_hostnames_in_bytes(b"job-0.default") == FIRST.encode()
+    assert directory.rewrite_hostnames_in_bytes(b"\xffjob-0.default") == b"\xffjob-0.default"
 
 
 def test_a_member_that_comes_back_is_where_it_was() -> None:
     allotment = LoopbackAddressAllocator("127.64.0.1")
-    first = allotment.address_of("default/a")
+    first = allotment.hostname_address("default/a")
     assert allotment.allocate("default/a", "uid-1", "default/a") == first
     assert allotment.allocate("default/a", "uid-2", "default/a") == first, "the old one may still be leaving"
     other = allotment.allocate("default/a", "uid-3", "default/b")
@@ -121,9 +121,9 @@ def test_a_member_that_comes_back_is_where_it_was() -> None:
 def test_addresses_of_names_that_nobody_has_are_used_again() -> None:
     allotment = LoopbackAddressAllocator("127.64.0.1")
     held = allotment.allocate("default/kept", "uid", "default/kept")
-    seen = {allotment.address_of(f"default/{number}") for number in range(70_000)}
+    seen = {allotment.hostname_address(f"default/{number}") for number in range(70_000)}
     assert held not in seen
-    assert allotment.address_of("default/kept") == held
+    assert allotment.hostname_address("default/kept") == held
     assert "127.64.0.1" not in seen
     assert all(address.startswith("127.64.") for address in seen)
 
@@ -175,7 +175,7 @@ def test_bare_names_count_where_an_address_is_meant(
     wording = CommandRewriter(
         mount_sources={},
         rewrite_hostnames=directory.rewrite_hostnames,
-        rewrite_short_hostnames=lambda text: directory.rewrite_service_names(text, "default"),
+        rewrite_short_hostnames=lambda text: directory.rewrite_hostnames_and_services(text, "default"),
     )
     assert wording.rewrite_env({variable: said}) == {variable: heard}
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pliant.embedded.agent.container.log_writer import MAX_LOG_FILES, write_log
+from pliant.embedded.agent.container.log_writer import MAX_LOG_FILES, create_log_writer
 from pliant.embedded.apiserver.streaming.logs import LogOptions
 from pliant.embedded.kubelet.logs.pod_logs import FileWatcher, PodLogStore
 from pliant.errors import BadRequest
@@ -75,7 +75,7 @@ async def test_a_log_that_grows_too_large_loses_its_beginning(agent: Node) -> No
 
 
 async def test_a_reader_follows_from_file_to_file(logs: PodLogStore, tmp_path: Path) -> None:
-    path = logs.open_run("u", "c", 0)
+    path = logs.create_run_log("u", "c", 0)
     output = _Written(path)
     async with asyncio.TaskGroup() as tasks:
         reader = tasks.create_task(_read(logs, follow=True))
@@ -83,7 +83,7 @@ async def test_a_reader_follows_from_file_to_file(logs: PodLogStore, tmp_path: P
         for number in range(50):
             output.write(f"line {number}\n" * 3)
             await asyncio.sleep(0.005)
-        logs.close_run(path)
+        logs.mark_log_complete(path)
     expected = "".join(f"line {number}\n" * 3 for number in range(50))
     assert reader.result() == expected
     lines = stamper.result().splitlines(keepends=True)
@@ -95,26 +95,26 @@ async def test_a_reader_follows_from_file_to_file(logs: PodLogStore, tmp_path: P
 
 
 async def test_a_reader_who_is_too_slow_goes_on_with_what_is_left(logs: PodLogStore) -> None:
-    path = logs.open_run("u", "c", 0)
+    path = logs.create_run_log("u", "c", 0)
     output = _Written(path)
     output.write("first\n")
-    chunks = logs.read(POD, "c", LogOptions(follow=True))
+    chunks = logs.read_container_log(POD, "c", LogOptions(follow=True))
     assert await anext(chunks) == b"first\n"
     for number in range(200):
         output.write(f"line {number}\n")
-    logs.close_run(path)
+    logs.mark_log_complete(path)
     rest = b"".join([chunk async for chunk in chunks]).decode()
     assert rest.endswith("line 198\nline 199\n")
 
 
 async def test_the_previous_run_is_the_one_that_the_pod_tells_of(logs: PodLogStore) -> None:
     for run in range(8):
-        path = logs.open_run("u", "c", run)
+        path = logs.create_run_log("u", "c", run)
         path.write_text(f"run {run}")
-        logs.close_run(path)
+        logs.mark_log_complete(path)
     ended = {"lastState": {"terminated": {"containerID": "pliant://u/c/7"}}}
     pod = {**POD, "status": {"containerStatuses": [{"name": "c", **ended}]}}
-    pieces = [chunk async for chunk in logs.read(pod, "c", LogOptions(previous=True))]
+    pieces = [chunk async for chunk in logs.read_container_log(pod, "c", LogOptions(previous=True))]
     assert pieces == [b"run 7"], "it waits to be started again"
     assert await _read(logs, previous=True) == "run 6"
     assert len(list(path.parent.glob("*.log"))) == 5, "older ones are gone"
@@ -136,7 +136,7 @@ class _Written:
     """Writes a log as the agent does, in small files."""
 
     def __init__(self, path: Path) -> None:
-        self._output = write_log(str(path), 100)
+        self._output = create_log_writer(str(path), 100)
         next(self._output)
 
     def write(self, text: str) -> None:
@@ -145,5 +145,5 @@ class _Written:
 
 
 async def _read(logs: PodLogStore, **options: Any) -> str:
-    pieces = [chunk async for chunk in logs.read(POD, "c", LogOptions(**options))]
+    pieces = [chunk async for chunk in logs.read_container_log(POD, "c", LogOptions(**options))]
     return b"".join(pieces).decode()

@@ -93,7 +93,7 @@ def test_ports_are_found_by_name(names: ServiceIndex) -> None:
     assert DnsZone(names).find_records("_none._tcp.db.default.svc.cluster.local", RecordType.SRV, "default") is None
     service = names.service("default", "db")
     assert service is not None
-    assert [names.endpoints(service, each) for each in ports] == [
+    assert [names.routable_endpoints(service, each) for each in ports] == [
         [ServiceEndpoint("10.88.0.2", 9000)],
         [ServiceEndpoint("10.88.0.2", 81)],
     ]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pliant.embedded.network.egress_connector import EgressPolicy
-from pliant.embedded.network.egress_manager import WELL_KNOWN_PORTS
+from pliant.embedded.network.egress_manager import TRANSPARENT_PROXY_PORTS
 from pliant.embedded.network.egress_proxy import proxy_variables
 from pliant.kube.resources import SERVICES
 from tests.node.outside import outside_address
@@ -85,7 +85,7 @@ async def test_a_program_that_knows_no_proxy_reaches_well_known_ports_outside(tm
         "else: s.sendall(b'GET /direct HTTP/1.1\\r\\n\\r\\n'); print(s.makefile().read().splitlines()[-1])"
     )
     async with (
-        _served(outside_address(), *WELL_KNOWN_PORTS) as (host, port),
+        _served(outside_address(), *TRANSPARENT_PROXY_PORTS) as (host, port),
         running(tmp_path, egress=PROXY) as cluster,
     ):
         for name, number, network in (("known", port, False), ("other", 4444, False), ("node", port, True)):

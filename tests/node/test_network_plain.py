@@ -39,7 +39,7 @@ except OSError as problem:
 @pytest.fixture
 def usable() -> None:
     """Only where pasta can work at all: elsewhere the summary of the run says that this was not tried."""
-    if not pasta.is_installed():
+    if not pasta.is_pasta_installed():
         pytest.skip("pasta is not installed: plain sockets out of pods were NOT TRIED (apt-get install passt)")
     if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
         pytest.skip("/dev/net/tun may not be used by this user: plain sockets out of pods were NOT TRIED")
@@ -65,7 +65,7 @@ async def test_the_loopback_of_this_machine_is_reached_only_where_it_is_allowed(
             folder = tmp_path / str(allowed)
             folder.mkdir()
             async with running(folder, egress=EgressPolicy(allow_host_loopback=allowed)) as cluster:
-                there = await _told(cluster, "there", "tcp", pasta.HOST_LOOPBACK_ADDRESS, port, patience=1)
+                there = await _told(cluster, "there", "tcp", pasta.HOST_LOOPBACK_ALIAS_ADDRESS, port, patience=1)
                 assert (there == "heard hello") is allowed
                 assert await _told(cluster, "own", "tcp", "127.0.0.1", port) == "Connection refused at once"
                 own = await _told(cluster, "node", "tcp", "127.0.0.1", port, hostNetwork=True)

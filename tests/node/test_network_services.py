@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgentClient
 from pliant.kube.resources import PODS, SERVICES
 from tests.node.conftest import ordinary
 from tests.node.running import Running, eventually, is_running, running
@@ -130,7 +130,7 @@ async def test_a_cluster_with_open_connections_ends_in_good_time(tmp_path: Path)
 
 
 async def test_sockets_for_which_there_is_no_room_are_refused_and_the_rest_goes_on(data: Path) -> None:
-    async with NodeAgent.start(ordinary(data)) as agent:
+    async with NodeAgentClient.start(ordinary(data)) as agent:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         lowest = os.dup(0)
         os.close(lowest)
@@ -145,9 +145,9 @@ async def test_sockets_for_which_there_is_no_room_are_refused_and_the_rest_goes_
 
 async def test_a_port_that_is_taken_is_told(data: Path) -> None:
     told = re.escape("cannot open a socket at 10.88.0.1:9000: Address already in use")
-    async with NodeAgent.start(ordinary(data)) as agent:
-        with await agent.open_socket("stream", agent.address, 9000), pytest.raises(OSError, match=told):
-            await agent.open_socket("stream", agent.address, 9000)
+    async with NodeAgentClient.start(ordinary(data)) as agent:
+        with await agent.open_socket("stream", agent.gateway_address, 9000), pytest.raises(OSError, match=told):
+            await agent.open_socket("stream", agent.gateway_address, 9000)
 
 
 async def test_pods_on_the_nodes_network_share_its_address_and_ports(tmp_path: Path) -> None:

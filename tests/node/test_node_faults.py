@@ -65,7 +65,7 @@ async def test_nodes_of_other_people_are_left_to_them(tmp_path: Path) -> None:
 async def test_pods_of_a_node_that_was_deleted_end_with_their_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pod_gc, "NODE_QUARANTINE_SECONDS", 1.0)  # forty seconds are for people
+    monkeypatch.setattr(pod_gc, "MISSING_NODE_GRACE_SECONDS", 1.0)  # forty seconds are for people
     beat = tmp_path / "beat"
     async with running(tmp_path, node_count=2) as cluster:
         await cluster.sh("a", f"trap '' TERM; while :; do printf . >>{beat}; sleep 0.05; done", nodeName="node-0")

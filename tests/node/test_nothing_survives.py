@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from pliant.embedded.kubelet.runtime.messages import ContainerExit
-from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgentClient
 from tests.depth import sample
 from tests.node.conftest import Network, Node, ordinary
 
@@ -93,7 +93,7 @@ def test_nothing_survives_a_parent_killed_while_starting(data: Path, step: int, 
 
 
 async def test_an_agent_that_is_killed_takes_its_pods_along(data: Path, network: Network) -> None:
-    async with NodeAgent.start(replace(ordinary(data), network_mode=network)) as agent:
+    async with NodeAgentClient.start(replace(ordinary(data), network_mode=network)) as agent:
         await _start_stubborn(Node(agent, data))
         family = _descendants(agent.pid)
         os.kill(agent.pid, signal.SIGKILL)
@@ -101,7 +101,7 @@ async def test_an_agent_that_is_killed_takes_its_pods_along(data: Path, network:
 
 
 async def test_a_watcher_that_is_killed_leaves_nothing_either(data: Path) -> None:
-    async with NodeAgent.start(replace(ordinary(data), network_mode="host")) as agent:
+    async with NodeAgentClient.start(replace(ordinary(data), network_mode="host")) as agent:
         ending = await _start_stubborn(Node(agent, data))
         watcher, *family = _descendants(agent.pid)
         assert len(family) >= 3
@@ -112,7 +112,7 @@ async def test_a_watcher_that_is_killed_leaves_nothing_either(data: Path) -> Non
 
 async def test_what_outlives_everybody_is_found_by_the_next_agent(data: Path) -> None:
     launch = replace(ordinary(data), network_mode="host")
-    async with NodeAgent.start(launch) as agent:
+    async with NodeAgentClient.start(launch) as agent:
         await _start_stubborn(Node(agent, data))
         family = _descendants(agent.pid)
         # Nobody hears of the end of the others: as if all were killed in the same moment.
@@ -122,7 +122,7 @@ async def test_what_outlives_everybody_is_found_by_the_next_agent(data: Path) ->
             os.kill(each, signal.SIGKILL)
         _expect_all_gone(family[:2])
         assert any(Path(f"/proc/{each}").exists() for each in family[2:])
-    async with NodeAgent.start(launch):
+    async with NodeAgentClient.start(launch):
         _expect_all_gone(family)
 
 

@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from pliant.embedded.kubelet.probes.handlers import run_command
+from pliant.embedded.kubelet.probes.handlers import run_container_command
 from pliant.embedded.kubelet.runtime.messages import AgentRequestFailed, ContainerExit, ExecStreams
 from tests.node.conftest import ONLY_PRIVATE, Node
 
@@ -20,7 +20,7 @@ async def test_a_session_has_the_variables_and_the_folder_of_its_container(agent
     command = agent.command("sleep", "60", working_dir=str(agent.data / "folder"))
     command["env"]["COLOUR"] = "green"
     await agent.agent.start_container(*MAIN, command)
-    outcome = await run_command(agent.agent, MAIN, ["sh", "-c", "pwd; echo $COLOUR"], timeout=5)
+    outcome = await run_container_command(agent.agent, MAIN, ["sh", "-c", "pwd; echo $COLOUR"], timeout=5)
     assert outcome.output.splitlines() == [str(agent.data / "folder"), "green"]
 
 
@@ -28,7 +28,7 @@ async def test_a_session_has_the_variables_and_the_folder_of_its_container(agent
 async def test_a_session_is_in_the_container(agent: Node) -> None:
     await agent.agent.start_container(*MAIN, agent.command("sleep", "60"))
     script = "hostname; cat /proc/1/comm; cat /proc/[0-9]*/comm"
-    outcome = await run_command(agent.agent, MAIN, ["sh", "-c", script], timeout=5)
+    outcome = await run_container_command(agent.agent, MAIN, ["sh", "-c", script], timeout=5)
     host, first, *others = outcome.output.splitlines()
     assert host == "worker-0"
     assert first.startswith("python")
@@ -71,12 +71,14 @@ async def test_a_session_whose_time_is_up_is_killed_with_its_children(agent: Nod
     # Without namespaces the processes of other tests are seen as well.
     own = os.getpid()
     await agent.agent.start_container(*MAIN, agent.command("sleep", f"60.{own}"))
-    outcome = await run_command(agent.agent, MAIN, ["sh", "-c", f"echo begun; sleep 61.{own}; true"], timeout=1.5)
+    outcome = await run_container_command(
+        agent.agent, MAIN, ["sh", "-c", f"echo begun; sleep 61.{own}; true"], timeout=1.5
+    )
     assert (outcome.exit_code, outcome.output) == (None, "begun\n")
     look = ["sh", "-c", "grep -aho 'sleep.6[01].[0-9]*' /proc/*/cmdline"]
     async with asyncio.timeout(10):
         # A process that was killed is seen until its parent has been told.
-        while f"sleep\x0061.{own}" in (seen := await run_command(agent.agent, MAIN, look, timeout=5)).output:
+        while f"sleep\x0061.{own}" in (seen := await run_container_command(agent.agent, MAIN, look, timeout=5)).output:
             continue
     assert f"sleep\x0060.{own}" in seen.output
 
@@ -94,9 +96,9 @@ async def test_a_signal_reaches_a_session(agent: Node) -> None:
 
 async def test_a_container_that_ends_takes_its_sessions_along(agent: Node) -> None:
     main = await agent.agent.start_container(*MAIN, agent.command("sleep", "60"))
-    session = asyncio.create_task(run_command(agent.agent, MAIN, ["sleep", "60"], timeout=10))
-    await run_command(agent.agent, MAIN, ["true"], timeout=5)
-    agent.agent.send_signal(*MAIN, signal.SIGTERM)
+    session = asyncio.create_task(run_container_command(agent.agent, MAIN, ["sleep", "60"], timeout=10))
+    await run_container_command(agent.agent, MAIN, ["true"], timeout=5)
+    agent.agent.signal_container(*MAIN, signal.SIGTERM)
     await main
     assert (await session).exit_code == 137
 
@@ -104,14 +106,14 @@ async def test_a_container_that_ends_takes_its_sessions_along(agent: Node) -> No
 async def test_many_sessions_at_once_are_told_apart(agent: Node) -> None:
     await agent.agent.start_container(*MAIN, agent.command("sleep", "60"))
     outcomes = await asyncio.gather(
-        *(run_command(agent.agent, MAIN, ["sh", "-c", f"echo {n}; exit {n}"], timeout=20) for n in range(40))
+        *(run_container_command(agent.agent, MAIN, ["sh", "-c", f"echo {n}; exit {n}"], timeout=20) for n in range(40))
     )
     assert [(each.exit_code, each.output) for each in outcomes] == [(n, f"{n}\n") for n in range(40)]
 
 
 async def test_a_session_that_cannot_be_is_explained(agent: Node) -> None:
     with pytest.raises(AgentRequestFailed, match="the container is not running"):
-        await run_command(agent.agent, MAIN, ["true"], timeout=5)
+        await run_container_command(agent.agent, MAIN, ["true"], timeout=5)
     await agent.agent.start_container(*MAIN, agent.command("sleep", "60"))
     with pytest.raises(AgentRequestFailed, match='exec: "no-such": executable file not found'):
-        await run_command(agent.agent, MAIN, ["no-such"], timeout=5)
+        await run_container_command(agent.agent, MAIN, ["no-such"], timeout=5)

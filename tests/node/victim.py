@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgentClient
 from tests.node.conftest import Network, Node, ordinary
 
 _STUBBORN = "trap '' TERM HUP INT; (setsid sh -c 'setsid sleep 600 & sleep 600' &); sleep 600"
@@ -15,7 +15,7 @@ _STUBBORN = "trap '' TERM HUP INT; (setsid sh -c 'setsid sleep 600 & sleep 600' 
 
 async def main(data: Path, network: Network) -> None:
     """Start everything, say so, and stay."""
-    async with NodeAgent.start(replace(ordinary(data), network_mode=network)) as agent:
+    async with NodeAgentClient.start(replace(ordinary(data), network_mode=network)) as agent:
         node = Node(agent, data)
         for pod in ("a", "b"):
             await agent.create_pod(pod, pod)

@@ -31,7 +31,7 @@ JOB_BUGS = (
         area=FRONT_ENDS,
         what="a kubeflow.org job that `managedBy` gives to another controller is reconciled all the same",
         file="pliant/frontends/kubeflow/job.py",
-        before='            managed_by="" if run.managed_by == TRAINING_OPERATOR else run.managed_by,\n',
+        before='            managed_by="" if run.managed_by == KUBEFLOW_MANAGED_BY_VALUE else run.managed_by,\n',
         after="",
         likely=("tests/frontends/test_kubeflow_parsing.py",),
     ),

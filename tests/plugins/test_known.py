@@ -15,7 +15,7 @@ from pliant.frontends import FRONTENDS
 from pliant.frontends.dl.mpba import MpbaMXJob
 from pliant.plugins import DLJob, DLReplica, Framework
 from pliant.plugins.entry_points import FRAMEWORK_GROUP, KIND_GROUP, PluginEntryPoint
-from pliant.plugins.registry import PluginRegistry, build_registry, framework_of, get_registry, registered_kinds
+from pliant.plugins.registry import PluginRegistry, build_registry, framework_of, get_plugin_registry, registered_kinds
 
 
 class HelloJob(DLJob):
@@ -40,8 +40,8 @@ def offered(thing: object, group: str = KIND_GROUP) -> PluginEntryPoint:
 
 def test_a_class_becomes_a_kind_and_a_framework() -> None:
     found = build_registry([offered(HelloJob)])
-    assert found.problems == []
-    assert found.added_plugins == ["hello of hello-kind 0.1"]
+    assert found.skipped_plugin_messages == []
+    assert found.loaded_plugins == ["hello of hello-kind 0.1"]
     assert found.kinds["example.com", "HelloJob"].plural == "hellojobs"
     assert found.frameworks["hellojob.example.com"].name == "hellojob.example.com"
 
@@ -60,8 +60,8 @@ def test_a_kind_may_build_on_the_framework_of_another_package() -> None:
     class Built(HelloJob):
         frameworks = ("hello",)
 
-    assert build_registry([offered(Hello, FRAMEWORK_GROUP), offered(Built)]).problems == []
-    assert build_registry([offered(Built)]).problems == [
+    assert build_registry([offered(Hello, FRAMEWORK_GROUP), offered(Built)]).skipped_plugin_messages == []
+    assert build_registry([offered(Built)]).skipped_plugin_messages == [
         "plugin hello of hello-kind 0.1 is skipped: it requires the framework `hello`, which is not installed"
     ]
 
@@ -116,16 +116,16 @@ BROKEN: dict[str, tuple[PluginEntryPoint, str]] = {
 @pytest.mark.parametrize(("offer", "why"), BROKEN.values(), ids=BROKEN)
 def test_what_cannot_be_used_is_named_in_one_line_and_changes_nothing(offer: PluginEntryPoint, why: str) -> None:
     found = build_registry([offer])
-    [problem] = found.problems
+    [problem] = found.skipped_plugin_messages
     assert problem.startswith(f"plugin hello of hello-kind 0.1 is skipped: {why}")
     assert "\n" not in problem
     assert found.kinds == dict(FRONTENDS)
     assert found.frameworks.items() >= FRAMEWORKS.items()
-    assert found.added_plugins == []
+    assert found.loaded_plugins == []
 
 
 def test_of_two_that_want_one_name_the_first_has_it() -> None:
-    [problem] = build_registry([offered(HelloJob), offered(HelloJob)]).problems
+    [problem] = build_registry([offered(HelloJob), offered(HelloJob)]).skipped_plugin_messages
     assert problem.endswith("kind HelloJob of example.com already exists, provided by hello-kind 0.1")
 
 
@@ -138,20 +138,20 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (info / "entry_points.txt").write_text("[pliant.kinds]\nbroken = broken_kind:Broken\n")
     (tmp_path / "broken_kind.py").write_text("raise RuntimeError('not today')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    get_registry.cache_clear()
+    get_plugin_registry.cache_clear()
     yield tmp_path
-    get_registry.cache_clear()
+    get_plugin_registry.cache_clear()
 
 
 def test_installed_packages_are_looked_for_once_and_a_broken_one_is_told_once(
     package: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert registered_kinds() == FRONTENDS
-    assert registered_kinds() is get_registry().kinds
-    assert isinstance(get_registry(), PluginRegistry)
+    assert registered_kinds() is get_plugin_registry().kinds
+    assert isinstance(get_plugin_registry(), PluginRegistry)
     assert caplog.messages == ["plugin broken of broken-kind 0.2 is skipped: RuntimeError: not today"]
     (package / "broken_kind.py").write_text("raise SystemExit\n")
-    assert get_registry().problems == caplog.messages
+    assert get_plugin_registry().skipped_plugin_messages == caplog.messages
 
 
 def test_our_own_kinds_have_their_contracts() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pliant.controllers.events import EVENTS, EventRecorder
+from pliant.controllers.events import EVENTS_RESOURCE, EventRecorder
 from pliant.errors import (
     AlreadyExists,
     ApiError,
@@ -141,7 +141,7 @@ async def following(client: KubeClient, namespace: str, **options: Any) -> Async
 async def test_a_list_comes_in_pages_of_one_version(
     real_kubeconfig: Path, admin: KubeClient, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_module, "PAGE_SIZE", 5)
+    monkeypatch.setattr(client_module, "LIST_PAGE_SIZE", 5)
     for number in range(12):
         await admin.create(CONFIG_MAPS, namespace, note(f"n-{number:02}", app="x"))
     async with counted(real_kubeconfig) as (client, asked):
@@ -175,7 +175,7 @@ async def _first(client: KubeClient, namespace: str, since: str | None, many: in
 async def test_a_page_that_expired_is_followed_by_the_whole(
     real_kubeconfig: Path, plane: ControlPlane, admin: KubeClient, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_module, "PAGE_SIZE", 5)
+    monkeypatch.setattr(client_module, "LIST_PAGE_SIZE", 5)
     for number in range(12):
         await admin.create(CONFIG_MAPS, namespace, note(f"n-{number:02}", app="x"))
     async with counted(real_kubeconfig) as (client, asked):
@@ -483,7 +483,7 @@ async def test_events_are_taken_and_counted(admin: KubeClient, namespace: str) -
         recorder.emit(owner, namespace, EmitEvent(reason="Restarting", message="once", is_warning=True))
         for number in range(20):
             recorder.emit(owner, namespace, EmitEvent(reason="Flood", message=f"number {number}"))
-    told = (await admin.list(EVENTS, namespace, fields="reason=Flood")).items
+    told = (await admin.list(EVENTS_RESOURCE, namespace, fields="reason=Flood")).items
     assert len(told) == 10
     assert [event["series"]["count"] for event in told if "series" in event] == [11]
     older = Resource("", "v1", "events", "Event")

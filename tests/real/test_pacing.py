@@ -16,7 +16,7 @@ from pliant.errors import AlreadyExists, TooManyRequests
 from pliant.kube.client import KubeClient
 from pliant.kube.client_config import create_transport
 from pliant.kube.resources import NAMESPACES, PODS, SERVICE_ACCOUNTS
-from pliant.kube.transport.metered import ApiCall, MeteredTransport
+from pliant.kube.transport.metered import ApiCallLabels, MeteredTransport
 from pliant.kube.transport.write_limiter import MAX_WRITES_IN_FLIGHT, AdaptiveWriteLimiter
 from pliant.runtime.clock import SystemClock
 from tests.controlplane.cluster import ControlPlane
@@ -55,7 +55,7 @@ class Tally:
     def __init__(self) -> None:
         self.codes: Counter[str] = Counter()
 
-    def note(self, call: ApiCall, seconds: float) -> None:
+    def note(self, call: ApiCallLabels, seconds: float) -> None:
         self.codes[call.code] += 1
 
 

@@ -66,7 +66,7 @@ async def test_whatever_comes_is_answered_or_dropped(port: int, request_: bytes,
 
 
 async def test_a_visitor_who_says_nothing_is_shown_out(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server, "REQUEST_TIMEOUT", 0.01)
+    monkeypatch.setattr(http_server, "REQUEST_TIMEOUT_SECONDS", 0.01)
     assert await said(port) == ""
 
 

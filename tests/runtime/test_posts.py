@@ -59,5 +59,5 @@ async def test_what_cannot_be_taken_is_told_so(port: int, sent: bytes, code: int
 
 
 async def test_a_visitor_who_falls_silent_is_sent_away(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server, "REQUEST_TIMEOUT", 0.05)
+    monkeypatch.setattr(http_server, "REQUEST_TIMEOUT_SECONDS", 0.05)
     assert await said(port, b"POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\n") == ""

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from pliant.kube.auth.credentials import ANONYMOUS
+from pliant.kube.auth.credentials import ANONYMOUS_CREDENTIAL
 from pliant.kube.client_config import find_api_server
 from pliant.kube.transport.http import ApiServerEndpoint
 from pliant.runtime.clock import SystemClock
@@ -104,12 +104,12 @@ class Tap:
 
     async def _connected(self) -> Streams:
         address = urlsplit(self._endpoint.url)
-        shown = await self._endpoint.credentials.credential() if self._endpoint.credentials else ANONYMOUS
-        context = self._endpoint.tls.ssl_context(shown.certificate) if self._endpoint.tls else None
+        shown = await self._endpoint.credentials.credential() if self._endpoint.credentials else ANONYMOUS_CREDENTIAL
+        context = self._endpoint.tls.build_ssl_context(shown.certificate) if self._endpoint.tls else None
         return await asyncio.open_connection(address.hostname, address.port, ssl=context)
 
     async def _signed(self, head: bytes) -> bytes:
-        shown = await self._endpoint.credentials.credential() if self._endpoint.credentials else ANONYMOUS
+        shown = await self._endpoint.credentials.credential() if self._endpoint.credentials else ANONYMOUS_CREDENTIAL
         if not shown.authorization:
             return head
         return head[:-2] + f"Authorization: {shown.authorization}\r\n\r\n".encode()

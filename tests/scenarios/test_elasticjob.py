@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pliant.controllers.rbac.master_access import ROLE_BINDINGS, ROLES
+from pliant.controllers.rbac.master_access import ROLE_BINDINGS_RESOURCE, ROLES_RESOURCE
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import PODS, SERVICE_ACCOUNTS
 from tests.controllers.elastic import workers
@@ -231,6 +231,6 @@ async def test_a_deleted_job_leaves_nothing(client: KubeClient) -> None:
         await scene.make_foreign(nodes, made, 5)
         await scene.delete("gone")
         await scene.until_gone()
-        for resource in (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, PODS):
+        for resource in (SERVICE_ACCOUNTS, ROLES_RESOURCE, ROLE_BINDINGS_RESOURCE, PODS):
             left = [each["metadata"]["name"] for each in (await client.list(resource, scene.namespace)).items]
             assert [name for name in left if "gone" in name] == []

@@ -8,26 +8,27 @@ from statistics import fmean
 
 import pytest
 
-from pliant.autoscale.policies.registry import ALL_POLICIES, POLICIES
+from pliant.autoscale.policies.registry import SELECTABLE_POLICIES, SIMULATION_POLICIES
 from pliant.simulation.delays import EDL_DELAYS, SimulatedDelays
-from pliant.simulation.experiments import EXPERIMENTS, large_cluster_trace
+from pliant.simulation.experiments import TRACE_FACTORY_BY_EXPERIMENT, large_cluster_trace
 from pliant.simulation.metrics import RunSummary
-from pliant.simulation.run import SimulationSettings, settings_for_policy, simulate
+from pliant.simulation.run import SimulationSettings, settings_with_policy_timing, simulate_trace
 
 TODAY = SimulatedDelays(jitter=0.5)
 
 
 @cache
 def runs_of(experiment: str, policy: str, delays: SimulatedDelays, number: int = 4) -> tuple[RunSummary, ...]:
-    trace = EXPERIMENTS[experiment](Random(1), None)
+    trace = TRACE_FACTORY_BY_EXPERIMENT[experiment](Random(1), None)
     settings = [
-        settings_for_policy(policy, trace, SimulationSettings(delays=delays, seed=seed)) for seed in range(number)
+        settings_with_policy_timing(policy, trace, SimulationSettings(delays=delays, seed=seed))
+        for seed in range(number)
     ]
-    return tuple(simulate(trace, ALL_POLICIES.get(policy), each).summary for each in settings)
+    return tuple(simulate_trace(trace, SIMULATION_POLICIES.get(policy), each).summary for each in settings)
 
 
 @pytest.mark.parametrize("delays", [TODAY, EDL_DELAYS], ids=["delays of today", "delays as published"])
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", SELECTABLE_POLICIES)
 def test_newcomers_are_let_in_and_all_have_their_share(policy: str, delays: SimulatedDelays) -> None:
     runs = runs_of("edl-1", policy, delays)
     assert fmean(run.pending_mean for run in runs) <= 20.0
@@ -37,14 +38,14 @@ def test_newcomers_are_let_in_and_all_have_their_share(policy: str, delays: Simu
 
 
 @pytest.mark.parametrize("delays", [TODAY, EDL_DELAYS], ids=["delays of today", "delays as published"])
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", SELECTABLE_POLICIES)
 def test_training_takes_what_a_service_leaves(policy: str, delays: SimulatedDelays) -> None:
     runs = runs_of("edl-2", policy, delays)
     assert fmean(run.cpu_utilization_mean for run in runs) >= 0.88
     assert [run.service_pods_pending for run in runs] == [0] * len(runs)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", SELECTABLE_POLICIES)
 def test_training_gives_way_to_a_service_within_one_round(policy: str) -> None:
     # A pod that does not fit waits for a round, for those who leave, for the scheduler, and for its own start.
     delays = SimulatedDelays()
@@ -53,9 +54,11 @@ def test_training_gives_way_to_a_service_within_one_round(policy: str) -> None:
 
 
 def _run_with(experiment: str, policy: str, delays: SimulatedDelays) -> RunSummary:
-    trace = EXPERIMENTS[experiment](Random(1), None)
-    return simulate(
-        trace, ALL_POLICIES.get(policy), settings_for_policy(policy, trace, SimulationSettings(delays=delays))
+    trace = TRACE_FACTORY_BY_EXPERIMENT[experiment](Random(1), None)
+    return simulate_trace(
+        trace,
+        SIMULATION_POLICIES.get(policy),
+        settings_with_policy_timing(policy, trace, SimulationSettings(delays=delays)),
     ).summary
 
 
@@ -74,7 +77,7 @@ def test_without_an_autoscaler_six_jobs_run_and_fourteen_wait_as_was_published()
 
 
 def test_the_published_cluster_has_its_nodes_cores_and_memory() -> None:
-    nodes = EXPERIMENTS["edl-1"](Random(1), None).nodes
+    nodes = TRACE_FACTORY_BY_EXPERIMENT["edl-1"](Random(1), None).nodes
     assert sum(each.count for each in nodes) == 133
     assert sum(each.count * each.allocatable["cpu"] for each in nodes) == 2_348_000
     assert sum(each.count * each.allocatable["memory"] for each in nodes) == 13_665_210 * 10**6
@@ -87,5 +90,7 @@ def test_a_large_trace_follows_from_its_seed() -> None:
 
 def test_many_jobs_on_ten_thousand_nodes_all_end() -> None:
     trace = large_cluster_trace(Random(1), 40)
-    figures = simulate(trace, ALL_POLICIES["fair"], settings_for_policy("fair", trace, SimulationSettings())).summary
+    figures = simulate_trace(
+        trace, SIMULATION_POLICIES["fair"], settings_with_policy_timing("fair", trace, SimulationSettings())
+    ).summary
     assert (figures.completed_jobs, figures.never_started_jobs) == (40, 0)

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pliant.autoscale.policies.registry import ALL_POLICIES
+from pliant.autoscale.policies.registry import SIMULATION_POLICIES
 from pliant.simulation.autoscaler import SimulatedAutoscaler
 from pliant.simulation.cluster import SimulatedCluster
 from pliant.simulation.delays import SimulatedDelays
 from pliant.simulation.metrics import jain_index
-from pliant.simulation.run import SimulationSettings, settings_for_policy, simulate
+from pliant.simulation.run import SimulationSettings, settings_with_policy_timing, simulate_trace
 from pliant.simulation.trace import SimulationTrace, TraceJob, TraceService
 from pliant.simulation.workloads import PodSet, SimulatedPodState
 from tests.simulation.traces import cores, job, nodes
@@ -81,13 +81,13 @@ def check(world: SimulatedCluster) -> None:
         assert there == [room.get(name, 0) - left for name, left in zip(machines.resources, free, strict=True)]
 
 
-@pytest.mark.parametrize("policy", ["none", *ALL_POLICIES])
+@pytest.mark.parametrize("policy", ["none", *SIMULATION_POLICIES])
 @given(trace=traces(), delays=delays)
 def test_books_always_agree_and_no_node_is_overfull(
     policy: str, trace: SimulationTrace, delays: SimulatedDelays
 ) -> None:
-    settings = settings_for_policy(policy, trace, SimulationSettings(delays=delays))
-    chosen = ALL_POLICIES.get(policy)
+    settings = settings_with_policy_timing(policy, trace, SimulationSettings(delays=delays))
+    chosen = SIMULATION_POLICIES.get(policy)
     world = SimulatedCluster(trace, settings.delays, is_autoscaled=chosen is not None)
     if chosen is not None:
         SimulatedAutoscaler(world, chosen, settings.timing, lambda: 0.0)
@@ -100,11 +100,11 @@ def test_books_always_agree_and_no_node_is_overfull(
         )
 
 
-@pytest.mark.parametrize("policy", ["none", *ALL_POLICIES])
+@pytest.mark.parametrize("policy", ["none", *SIMULATION_POLICIES])
 @given(trace=traces())
 def test_the_same_trace_always_comes_to_the_same(policy: str, trace: SimulationTrace) -> None:
-    settings = settings_for_policy(policy, trace, SimulationSettings())
-    first, second = (simulate(trace, ALL_POLICIES.get(policy), settings) for _ in range(2))
+    settings = settings_with_policy_timing(policy, trace, SimulationSettings())
+    first, second = (simulate_trace(trace, SIMULATION_POLICIES.get(policy), settings) for _ in range(2))
     assert first == second
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pliant.autoscale.model import ClusterSnapshot, SizeDecision, SizePlan, SizeReason
-from pliant.simulation.autoscaler import AutoscalerTiming
+from pliant.simulation.autoscaler import SimulatedAutoscalerSettings
 from pliant.simulation.delays import SimulatedDelays
-from pliant.simulation.run import SimulationResult, SimulationSettings, simulate
+from pliant.simulation.run import SimulationResult, SimulationSettings, simulate_trace
 from pliant.simulation.trace import (
     MeasurementWindow,
     SimulationTrace,
@@ -34,7 +34,7 @@ def run(
     *jobs: TraceJob, cores: int = 4, delays: SimulatedDelays = AT_ONCE, until: float = float("inf")
 ) -> SimulationResult:
     trace = SimulationTrace(nodes=(nodes(1, cores),), jobs=jobs, end_at=until)
-    return simulate(trace, None, SimulationSettings(delays=delays, sample_interval=1.0))
+    return simulate_trace(trace, None, SimulationSettings(delays=delays, sample_interval=1.0))
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,10 @@ def test_of_those_who_wait_the_important_go_first_then_the_older() -> None:
 
 def test_a_policy_is_carried_out_and_newcomers_have_the_highest_index() -> None:
     trace = SimulationTrace(nodes=(nodes(1, 8),), jobs=(job("a", 2, 8, work=80),))
-    outcome = simulate(
-        trace, Most(), SimulationSettings(delays=AT_ONCE, sample_interval=1.0, timing=AutoscalerTiming(cooldowns=None))
+    outcome = simulate_trace(
+        trace,
+        Most(),
+        SimulationSettings(delays=AT_ONCE, sample_interval=1.0, timing=SimulatedAutoscalerSettings(cooldowns=None)),
     )
     # One second with two members, then eight of them.
     assert outcome.summary.completion_mean == pytest.approx(1 + 78 / 8)
@@ -109,8 +111,10 @@ def test_a_policy_is_carried_out_and_newcomers_have_the_highest_index() -> None:
 
 def test_who_starts_anew_loses_time_with_each_resize() -> None:
     trace = SimulationTrace(nodes=(nodes(1, 8),), jobs=(job("a", 2, 8, work=80, pause=5.0),))
-    outcome = simulate(
-        trace, Most(), SimulationSettings(delays=AT_ONCE, sample_interval=1.0, timing=AutoscalerTiming(cooldowns=None))
+    outcome = simulate_trace(
+        trace,
+        Most(),
+        SimulationSettings(delays=AT_ONCE, sample_interval=1.0, timing=SimulatedAutoscalerSettings(cooldowns=None)),
     )
     assert outcome.summary.completion_mean == pytest.approx(1 + 5 + 78 / 8)
 
@@ -123,7 +127,7 @@ def test_without_a_policy_jobs_have_their_fixed_size() -> None:
 def test_services_come_and_go_by_the_clock() -> None:
     service = TraceService(name="web", shape=cores(1), replica_steps=((0.0, 4), (10.0, 1), (20.0, 6)))
     trace = SimulationTrace(nodes=(nodes(1, 4),), services=(service,), end_at=30.0)
-    outcome = simulate(trace, None, SimulationSettings(delays=AT_ONCE, sample_interval=1.0))
+    outcome = simulate_trace(trace, None, SimulationSettings(delays=AT_ONCE, sample_interval=1.0))
     used = dict(zip(outcome.series.times, outcome.series.cpu_utilization, strict=True))
     assert [used[time] for time in (1.0, 10.0, 20.0, 30.0)] == [1.0, 0.25, 1.0, 1.0]
     assert outcome.summary.service_pods_pending == 2
@@ -142,7 +146,7 @@ def test_windows_that_a_run_never_came_to_are_left_out() -> None:
         MeasurementWindow(name="soon", start=5.0, end=500.0),
     )
     trace = SimulationTrace(nodes=(nodes(1, 4),), jobs=(job("a", 2),), windows=(late, soon), end_at=20.0)
-    figures = simulate(trace, None, SimulationSettings(delays=AT_ONCE, sample_interval=1.0)).summary
+    figures = simulate_trace(trace, None, SimulationSettings(delays=AT_ONCE, sample_interval=1.0)).summary
     assert (figures.cpu_utilization_windows, figures.cpu_utilization_plateau) == ({"soon": 0.5}, 0.5)
 
 
@@ -150,8 +154,8 @@ def test_pods_spread_or_pack() -> None:
     trace = SimulationTrace(
         nodes=(nodes(2, 4),), jobs=(job("small", 2), job("big", 1, shape=cores(4), submit=1.0)), end_at=10.0
     )
-    spread = simulate(trace, None, SimulationSettings(sample_interval=1.0))
-    packed = simulate(trace, None, SimulationSettings(sample_interval=1.0, is_bin_packing=True))
+    spread = simulate_trace(trace, None, SimulationSettings(sample_interval=1.0))
+    packed = simulate_trace(trace, None, SimulationSettings(sample_interval=1.0, is_bin_packing=True))
     assert (spread.summary.never_started_jobs, packed.summary.never_started_jobs) == (1, 0)
 
 

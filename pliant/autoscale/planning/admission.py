@@ -13,7 +13,7 @@ from pliant.autoscale.model import PendingPods, PodShape, SizeReason
 from pliant.autoscale.planning.capacity import PodFootprint
 from pliant.autoscale.planning.draft import PlanDraft, format_count, format_requests
 from pliant.autoscale.planning.planned_group import PlannedGroup
-from pliant.autoscale.planning.preemption import PreemptibleCapacity, PreemptionCandidates, PreemptionRequest
+from pliant.autoscale.planning.preemption import CapacityAfterPreemption, PreemptionCandidates, PreemptionRequest
 
 PlacementStep = tuple[PlannedGroup, int, bool]  # a group, a node, and whether a replica was added there or removed
 
@@ -21,7 +21,7 @@ PlacementStep = tuple[PlannedGroup, int, bool]  # a group, a node, and whether a
 class PendingAdmission:
     def __init__(self, draft: PlanDraft) -> None:
         self._draft = draft
-        self._preemptible_by_priority: dict[int, PreemptibleCapacity] = {}
+        self._preemptible_by_priority: dict[int, CapacityAfterPreemption] = {}
         self._candidates: PreemptionCandidates | None = None
         self._steps: list[PlacementStep] = []
 
@@ -53,7 +53,7 @@ class PendingAdmission:
         while (
             len(group.replica_nodes) < group.min_size
             and _is_within_quota(group)
-            and (node := draft.find_node(group)) is not None
+            and (node := draft.find_node_for_replica(group)) is not None
         ):
             self._add_replica(group, node)
         self._steps.clear()
@@ -71,7 +71,7 @@ class PendingAdmission:
         while not _is_within_quota(group):
             if self._preempt_replica(group.priority, lambda donor: donor.quota is group.quota) is None:
                 return None
-        node = self._draft.find_node(group)
+        node = self._draft.find_node_for_replica(group)
         return self._make_room(group.footprint, group.priority) if node is None else node
 
     def _make_room(self, footprint: PodFootprint, priority: int) -> int | None:
@@ -94,7 +94,7 @@ class PendingAdmission:
         eviction = preemptible.cheapest_eviction(footprint.shape)
         if eviction is None:
             return None
-        for donor, size in eviction.group_sizes:
+        for donor, size in eviction.remaining_sizes:
             while len(donor.replica_nodes) > size:
                 self._remove_last_replica(donor)
         return eviction.node
@@ -103,13 +103,13 @@ class PendingAdmission:
         """Remove the last replica of the first acceptable group; return its node, or None."""
         if self._candidates is None:
             self._candidates = PreemptionCandidates(self._draft.groups)
-        return self._candidates.find_first(
+        return self._candidates.try_in_order(
             PreemptionRequest(priority), lambda donor: self._remove_last_replica(donor) if accept(donor) else None
         )
 
-    def _preemptible_capacity(self, priority: int) -> PreemptibleCapacity:
+    def _preemptible_capacity(self, priority: int) -> CapacityAfterPreemption:
         if priority not in self._preemptible_by_priority:
-            self._preemptible_by_priority[priority] = PreemptibleCapacity(
+            self._preemptible_by_priority[priority] = CapacityAfterPreemption(
                 self._draft.capacity, self._draft.groups, priority
             )
         return self._preemptible_by_priority[priority]

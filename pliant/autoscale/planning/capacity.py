@@ -96,7 +96,7 @@ class NodeCapacity:
         """Return whether a node has room for one more pod, schedulable or not."""
         return self.free_vectors[node] - footprint.request_vector & footprint.sign_bits == footprint.sign_bits
 
-    def is_within_load(self, footprint: PodFootprint) -> bool:
+    def fits_load_limit(self, footprint: PodFootprint) -> bool:
         return self.load_headroom - footprint.load_vector & footprint.load_sign_bits == footprint.load_sign_bits
 
     def allocate(self, footprint: PodFootprint, node: int) -> None:
@@ -249,7 +249,7 @@ class QuotaBudget:
         self.remaining += footprint.request_vector & self._mask
 
 
-def quota_budgets(cluster: ClusterSnapshot, layout: ResourceVectorLayout) -> dict[str, QuotaBudget]:
+def quota_budget_by_namespace(cluster: ClusterSnapshot, layout: ResourceVectorLayout) -> dict[str, QuotaBudget]:
     return {
         namespace: QuotaBudget(
             layout.zero + layout.pack(limits.items()), layout.sign_bits(limits), layout.lane_mask(limits)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from pliant.autoscale.model import ClusterSnapshot, PendingPods, PodShape, SizeReason
-from pliant.autoscale.planning.capacity import LOAD_LIMITED_RESOURCES, NodeCapacity, quota_budgets
+from pliant.autoscale.planning.capacity import LOAD_LIMITED_RESOURCES, NodeCapacity, quota_budget_by_namespace
 from pliant.autoscale.planning.planned_group import UNPINNED, PlannedGroup, place_existing_replicas
 from pliant.autoscale.ranking import GroupRanking
 
@@ -22,7 +22,7 @@ class PlanDraft:
         self.groups.sort(key=_group_order)
         self.placed_pods: list[tuple[PendingPods, int]] = []
         """The planned nodes of pending pods that belong to no elastic group."""
-        quotas = quota_budgets(cluster, capacity.layout)
+        quotas = quota_budget_by_namespace(cluster, capacity.layout)
         for index, group in enumerate(self.groups):
             group.order_index = index
             place_existing_replicas(group, capacity)
@@ -46,7 +46,7 @@ class PlanDraft:
             group.quota.release(group.footprint)
         return node
 
-    def find_node(self, group: PlannedGroup) -> int | None:
+    def find_node_for_replica(self, group: PlannedGroup) -> int | None:
         """Return a node for one more replica, or None; load limit and quota are not checked."""
         pinned = group.next_pinned_node
         if pinned == UNPINNED:
@@ -58,13 +58,13 @@ class PlanDraft:
         """Return which limit one more replica would exceed on any node."""
         if group.quota and not group.quota.may_allocate(group.footprint):
             return SizeReason.QUOTA_EXCEEDED
-        return None if self.capacity.is_within_load(group.footprint) else SizeReason.INSUFFICIENT_CAPACITY
+        return None if self.capacity.fits_load_limit(group.footprint) else SizeReason.INSUFFICIENT_CAPACITY
 
     def explain_no_growth(self, group: PlannedGroup) -> ReasonMessage:
         if group.quota and not group.quota.may_allocate(group.footprint):
             return SizeReason.QUOTA_EXCEEDED, f"the quota of namespace {group.elastic.key.namespace} is exhausted"
         capacity, shape = self.capacity, group.footprint.shape
-        if capacity.is_within_load(group.footprint) or self.find_node(group) is None:
+        if capacity.fits_load_limit(group.footprint) or self.find_node_for_replica(group) is None:
             return SizeReason.INSUFFICIENT_CAPACITY, f"no node has {format_requests(shape)} free"
         exhausted = (
             name

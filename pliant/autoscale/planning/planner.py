@@ -20,14 +20,14 @@ def draft_plan(cluster: ClusterSnapshot, ranking: GroupRanking) -> PlanDraft:
         if group.keeps_pending_replicas and group.shrink_reason is None:
             _place_pending_replicas(group, draft)
     _shed_overload(draft)
-    ShareAllocator(draft).balance()
+    ShareAllocator(draft).distribute_capacity()
     return draft
 
 
 def _place_pending_replicas(group: PlannedGroup, draft: PlanDraft) -> None:
     """Place pending replicas of a group that must not shrink where they fit; the others stay pending."""
     while group.min_size <= len(group.replica_nodes) < min(group.elastic.size, group.max_planned_size):
-        node = draft.find_node(group)
+        node = draft.find_node_for_replica(group)
         draft.add_replica(group, draft.capacity.unknown_node if node is None else node)
 
 
@@ -52,7 +52,7 @@ def _shed_overload(draft: PlanDraft) -> None:
         return True
 
     request = PreemptionRequest(max((group.priority for group in draft.groups), default=0))
-    while capacity.load_headroom & sign_bits != sign_bits and candidates.find_first(request, shed_replica):
+    while capacity.load_headroom & sign_bits != sign_bits and candidates.try_in_order(request, shed_replica):
         pass
 
 

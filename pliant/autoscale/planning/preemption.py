@@ -19,7 +19,7 @@ _MAX_TRIES_PER_FAMILY = 16
 
 class PreemptionRequest(NamedTuple):
     priority: int
-    share: float | None = None
+    requester_share: float | None = None
     """Its share: groups of equal priority must keep a larger one. None if the room is mandatory."""
     failure_cache_key: object = None  # requests with equal keys do not retry a family that failed
 
@@ -49,7 +49,9 @@ class PreemptionCandidates:
             if len(group.replica_nodes) > group.min_size:
                 self.add(group)
 
-    def find_first(self, request: PreemptionRequest, accept: Callable[[PlannedGroup], Answer | None]) -> Answer | None:
+    def try_in_order(
+        self, request: PreemptionRequest, accept: Callable[[PlannedGroup], Answer | None]
+    ) -> Answer | None:
         """Return the first result of `accept` that is not None, over groups whose priority is not higher."""
         families = [(heap[0][:3], family) for family, heap in self._heaps.items() if heap]
         for _, family in sorted(families):
@@ -102,10 +104,10 @@ class EvictionOption(NamedTuple):
     cost: tuple[int, int, float]
     """The highest priority preempted, the number of replicas, and the negated smallest share that is left."""
     node: int
-    group_sizes: tuple[tuple[PlannedGroup, int], ...]  # the sizes to which groups shrink
+    remaining_sizes: tuple[tuple[PlannedGroup, int], ...]  # the sizes to which groups shrink
 
 
-class PreemptibleCapacity:
+class CapacityAfterPreemption:
     """The capacity if all replicas above minimum sizes were removed from groups up to a priority."""
 
     def __init__(self, capacity: NodeCapacity, groups: Iterable[PlannedGroup], priority: int) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 LANE_BITS = 96
 LANE_ZERO = 1 << 94
-MAX_AMOUNT = 1 << 60
+MAX_LANE_AMOUNT = 1 << 60
 """Larger amounts are capped; for memory this is 1 EiB. A lane can hold the sum of billions of nodes."""
 
 
@@ -32,7 +32,7 @@ class ResourceVectorLayout:
         for name, amount in amounts:
             shift = shifts.get(name)
             if shift is not None:
-                total += (amount if amount < MAX_AMOUNT else MAX_AMOUNT) << shift
+                total += (amount if amount < MAX_LANE_AMOUNT else MAX_LANE_AMOUNT) << shift
         return total
 
     def sign_bits(self, resources: Iterable[str]) -> int:

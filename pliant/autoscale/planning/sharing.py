@@ -30,7 +30,7 @@ class ShareAllocator:
         self._exchange_count = 0
         self._resized_groups: set[PlannedGroup] = set()  # groups whose entries among the candidates are outdated
 
-    def balance(self) -> None:
+    def distribute_capacity(self) -> None:
         for _ in range(_MAX_PASSES):
             before = self._exchange_count
             for _, groups in groupby(self._groups, key=lambda group: group.priority):
@@ -70,7 +70,7 @@ class ShareAllocator:
 
     def _try_grow(self, group: PlannedGroup) -> bool:
         exceeded = self._draft.exceeded_limit(group)
-        node = None if exceeded else self._draft.find_node(group)
+        node = None if exceeded else self._draft.find_node_for_replica(group)
         if node is not None:
             self._draft.add_replica(group, node)
         elif group.next_pinned_node != UNPINNED or not self._try_preempt(group, exceeded):
@@ -90,7 +90,7 @@ class ShareAllocator:
             return self._try_exchange(candidate, group, share, exceeded_limit is not None) or None
 
         request = PreemptionRequest(group.priority, share, (id(group.footprint), id(group.quota), group.priority))
-        was_exchanged = bool(self._candidates.find_first(request, try_donor))
+        was_exchanged = bool(self._candidates.try_in_order(request, try_donor))
         self._exchange_count += was_exchanged
         return was_exchanged
 

@@ -44,7 +44,7 @@ class GoodputPolicy(GroupPolicy):
 
         def rank(elastic: ElasticGroup) -> GroupRank:
             curve = fit_speedup_curve(elastic.throughputs)
-            known_size = elastic.size if curve.max_known_size else 0
+            known_size = elastic.size if curve.max_valid_size else 0
             return GroupRank(partial(_share_at, curve, relative_shares[elastic.shape.requests], known_size, margin))
 
         return rank
@@ -53,7 +53,7 @@ class GoodputPolicy(GroupPolicy):
         if decision.reason is not SizeReason.AT_MAX_SIZE or decision.size >= elastic.max_size:
             return decision
         curve, size = fit_speedup_curve(elastic.throughputs), decision.size
-        if curve.marginal_gain(size, elastic.min_size) >= self._thresholds.min_gain_to_add:
+        if curve.relative_marginal_gain(size, elastic.min_size) >= self._thresholds.min_gain_to_add:
             reason = f"the throughput of {size} replicas must be measured first"
             return SizeDecision(size, SizeReason.STABILIZING, reason)
         gain_percent = round(100 * (curve.marginal_speedup(size) - 1))
@@ -63,11 +63,11 @@ class GoodputPolicy(GroupPolicy):
 
 def _worthwhile_max_size(elastic: ElasticGroup, curve: SpeedupCurve, thresholds: GoodputThresholds) -> int:
     """Return the largest worthwhile size; existing replicas need a smaller gain than new ones."""
-    if not curve.max_known_size:
+    if not curve.max_valid_size:
         return elastic.max_size
     max_size = _largest_paying_size(elastic, curve, thresholds.min_gain_to_add)
     if elastic.size <= max_size:
-        return min(max_size, max(curve.max_known_size, elastic.size))
+        return min(max_size, max(curve.max_valid_size, elastic.size))
     keeps_size = (
         elastic.size <= _largest_paying_size(elastic, curve, thresholds.min_gain_to_keep) or not elastic.may_shrink
     )
@@ -78,7 +78,7 @@ def _largest_paying_size(elastic: ElasticGroup, curve: SpeedupCurve, min_gain: f
     """Return the largest size whose last replica adds enough; each adds less than the one before."""
     sizes = range(elastic.min_size, elastic.max_size)
     return elastic.min_size + bisect_left(
-        sizes, True, key=lambda size: curve.marginal_gain(size, elastic.min_size) < min_gain
+        sizes, True, key=lambda size: curve.relative_marginal_gain(size, elastic.min_size) < min_gain
     )
 
 
@@ -98,7 +98,7 @@ def _share_at(curve: SpeedupCurve, dominant_share: float, current_size: int, mar
     """Return about the number of replicas, weighted: larger where one more replica would add less."""
     if size <= 0:
         return 0.0
-    log_speedup = curve.log_speedup(size)
+    log_speedup = curve.log_marginal_speedup(size)
     if log_speedup <= 0:
         return inf
     # Minus 0.5, so that it equals the size under linear speedup.

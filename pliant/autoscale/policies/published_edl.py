@@ -87,7 +87,7 @@ class PublishedEdlPolicy:
         return {each.key: _size_decision(each, deltas.get(each.key)) for each in cluster.groups}
 
 
-def sort_by_fulfilment(jobs: Iterable[TrainerJob]) -> list[TrainerJob]:
+def elastic_jobs_by_fulfilment(jobs: Iterable[TrainerJob]) -> list[TrainerJob]:
     """Return the elastic jobs, the least fulfilled first; among equals the smaller request."""
     elastic = (job for job in jobs if job.min_size < job.max_size)
     return sorted(elastic, key=lambda job: (job.fulfilment, job.gpu, job.cpu, job.memory, job.key))
@@ -97,19 +97,21 @@ def plan_size_deltas(
     totals: ClusterTotals, jobs: Iterable[TrainerJob], max_load: float, options: PublishedEdlOptions
 ) -> dict[GroupKey, int]:
     """Return the change of each job's size: grow each by one, then shrink each by one, until nothing changes."""
-    order = sort_by_fulfilment(jobs)
+    order = elastic_jobs_by_fulfilment(jobs)
     deltas = {job.key: 0 for job in order}
     previous_deltas: set[tuple[int, ...]] = set()
     while (current := tuple(deltas.values())) not in previous_deltas:
         previous_deltas.add(current)
         for job in order:
-            deltas[job.key] += try_grow(totals, job, deltas[job.key], max_load, options)
+            deltas[job.key] += plan_growth_step(totals, job, deltas[job.key], max_load, options)
         for job in reversed(order):
-            deltas[job.key] += try_shrink(totals, job, deltas[job.key], max_load, options)
+            deltas[job.key] += plan_shrink_step(totals, job, deltas[job.key], max_load, options)
     return deltas
 
 
-def try_grow(totals: ClusterTotals, job: TrainerJob, delta: int, max_load: float, options: PublishedEdlOptions) -> int:
+def plan_growth_step(
+    totals: ClusterTotals, job: TrainerJob, delta: int, max_load: float, options: PublishedEdlOptions
+) -> int:
     """Try to add a trainer; return the change, which is negative if the job exceeds its maximum."""
     size = job.size + delta
     if size >= job.max_size:
@@ -127,7 +129,7 @@ def try_grow(totals: ClusterTotals, job: TrainerJob, delta: int, max_load: float
     return _add_requests(totals, job.requests, 1)
 
 
-def try_shrink(
+def plan_shrink_step(
     totals: ClusterTotals, job: TrainerJob, delta: int, max_load: float, options: PublishedEdlOptions
 ) -> int:
     """Remove a trainer if the job exceeds its maximum, or the cluster its load limit; return the change."""

@@ -19,7 +19,7 @@ from pliant.autoscale.policies.published_edl import PublishedEdlPolicy
 from pliant.autoscale.ranking import GroupPolicy, GroupRank, GroupRanking
 
 _GROUP_POLICIES: tuple[GroupPolicy, ...] = (EdlSharePolicy(), FairSharePolicy(), GoodputPolicy())
-GROUP_POLICIES: Mapping[str, GroupPolicy] = {policy.name: policy for policy in _GROUP_POLICIES}
+GROUP_POLICY_BY_NAME: Mapping[str, GroupPolicy] = {policy.name: policy for policy in _GROUP_POLICIES}
 
 
 def plan_with_policies(
@@ -29,7 +29,7 @@ def plan_with_policies(
     draft = draft_with_policies(cluster, policy_by_group, default_policy)
     decisions = {group.elastic.key: decide_size(group, draft) for group in draft.groups}
     return {
-        each.key: GROUP_POLICIES[policy_by_group.get(each.key, default_policy)].with_explanation(
+        each.key: GROUP_POLICY_BY_NAME[policy_by_group.get(each.key, default_policy)].with_explanation(
             each, decisions[each.key]
         )
         for each in cluster.groups
@@ -40,8 +40,8 @@ def draft_with_policies(
     cluster: ClusterSnapshot, policy_by_group: Mapping[GroupKey, str], default_policy: str
 ) -> PlanDraft:
     names = {each.key: policy_by_group.get(each.key, default_policy) for each in cluster.groups}
-    rankings = {name: GROUP_POLICIES[name].build_ranking(cluster) for name in set(names.values())}
-    bounded = tuple(GROUP_POLICIES[names[each.key]].with_useful_max_size(each) for each in cluster.groups)
+    rankings = {name: GROUP_POLICY_BY_NAME[name].build_ranking(cluster) for name in set(names.values())}
+    bounded = tuple(GROUP_POLICY_BY_NAME[names[each.key]].with_useful_max_size(each) for each in cluster.groups)
     ranking = next(iter(rankings.values())) if len(rankings) == 1 else _combine_rankings(rankings, names)
     return draft_plan(replace(cluster, groups=bounded), ranking)
 
@@ -53,7 +53,7 @@ def _combine_rankings(rankings: Mapping[str, GroupRanking], policy_by_group: Map
     return rank
 
 
-class UniformPolicy:
+class ClusterWidePolicy:
     def __init__(self, name: str) -> None:
         self.name = name
 
@@ -61,8 +61,8 @@ class UniformPolicy:
         return plan_with_policies(cluster, {}, self.name)
 
 
-POLICIES: Mapping[str, Policy] = {name: UniformPolicy(name) for name in GROUP_POLICIES}
+SELECTABLE_POLICIES: Mapping[str, Policy] = {name: ClusterWidePolicy(name) for name in GROUP_POLICY_BY_NAME}
 """The policies that users can select, by name."""
 
-ALL_POLICIES: Mapping[str, Policy] = {**POLICIES, PublishedEdlPolicy().name: PublishedEdlPolicy()}
+SIMULATION_POLICIES: Mapping[str, Policy] = {**SELECTABLE_POLICIES, PublishedEdlPolicy().name: PublishedEdlPolicy()}
 """All policies, including the published one for comparison."""

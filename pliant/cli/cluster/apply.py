@@ -16,7 +16,7 @@ from pliant.kube.resources import CRDS, NAMESPACES, Resource
 from pliant.plugins.registry import registered_kinds
 
 
-def catalog_for_manifests(manifests: list[Manifest]) -> KindRegistry:
+def kind_registry_for_manifests(manifests: list[Manifest]) -> KindRegistry:
     """Return the kinds that the API server will serve: built-in kinds, job kinds and CRDs of the manifests."""
     catalog = KindRegistry.with_builtin_kinds()
     for manifest in manifests:
@@ -51,17 +51,17 @@ async def install_crds(client: KubeClient, frontends: Iterable[Frontend] | None 
             await client.replace(CRDS, None, name, {**existing, "spec": crd["spec"]})
 
 
-class ManifestApplier:
+class LocalObjectCreator:
     """Creates the objects of one run."""
 
-    def __init__(self, client: KubeClient, catalog: KindRegistry, namespace: str) -> None:
+    def __init__(self, client: KubeClient, kind_registry: KindRegistry, namespace: str) -> None:
         self._client = client
-        self._catalog = catalog
+        self._catalog = kind_registry
         self._namespace = namespace
 
-    async def apply(self, manifests: list[Manifest]) -> list[dict[str, Any]]:
+    async def create_and_return_jobs(self, manifests: list[Manifest]) -> list[dict[str, Any]]:
         """Create all objects, jobs last; return the jobs as the API server stored them."""
-        ordered = sorted(manifests, key=apply_order)
+        ordered = sorted(manifests, key=creation_sort_key)
         for namespace in dict.fromkeys(self._undefined_namespaces(ordered)):
             await self._ensure_namespace(namespace)
         created = [(manifest, await self._create(manifest)) for manifest in ordered]
@@ -92,7 +92,7 @@ class ManifestApplier:
             await self._client.create(NAMESPACES, None, body)
 
 
-def apply_order(manifest: Manifest) -> int:
+def creation_sort_key(manifest: Manifest) -> int:
     """Return a sort key: namespaces and CRDs first, jobs last."""
     if manifest.kind in (NAMESPACES.kind, CRDS.kind):
         return 0

@@ -14,7 +14,7 @@ from pliant.cli.durations import format_age
 from pliant.controllers.node_faults import node_problems
 from pliant.controllers.observe import CachedJobObjects, observe
 from pliant.embedded.object_views import PodView
-from pliant.engine.pods.replicas import Replica, match_pods
+from pliant.engine.pods.replicas import Replica, match_pods_to_replicas
 from pliant.engine.sizing import with_applied_sizes
 from pliant.errors import Forbidden
 from pliant.kube.client import KubeClient
@@ -31,11 +31,11 @@ _PLACEHOLDER_INDEX = 987654321  # replaced by a pattern for any index
 
 def pod_selector(job_object: JobObject) -> str:
     """Return the label selector of all pods of a job, including pods that its master created."""
-    label = job_object.frontend.external_pods_label
+    label = job_object.frontend.master_pods_job_label
     return f"{label or labels.JOB_NAME_LABEL}={job_object.key.name}"
 
 
-def partition_pods(job: Job, pods: Iterable[Pod]) -> CachedJobObjects:
+def separate_master_created_pods(job: Job, pods: Iterable[Pod]) -> CachedJobObjects:
     """Split the pods of a job into those of the operator and those that its master created."""
     own: list[Pod] = []
     external: list[Pod] = []
@@ -46,18 +46,18 @@ def partition_pods(job: Job, pods: Iterable[Pod]) -> CachedJobObjects:
     return CachedJobObjects(pods=own, external_pods=external)
 
 
-def pod_group(job: Job | None, pod: Pod) -> str:
+def replica_group_of(job: Job | None, pod: Pod) -> str:
     """Return the group of a pod in lower case; empty if it has no such label."""
-    return _label_value(pod.metadata.labels, labels.REPLICA_NAME_LABEL, job.naming.type_label if job else "")
+    return _label_value(pod.metadata.labels, labels.REPLICA_GROUP_LABEL, job.naming.type_label if job else "")
 
 
-def pod_index(job: Job | None, pod: Pod) -> str:
+def replica_index_of(job: Job | None, pod: Pod) -> str:
     return _label_value(pod.metadata.labels, labels.REPLICA_INDEX_LABEL, job.naming.id_label if job else "")
 
 
 def replica_name(job: Job | None, pod: Pod) -> str:
     """Return the name of a replica: `worker-1`."""
-    return f"{pod_group(job, pod)}-{pod_index(job, pod)}"
+    return f"{replica_group_of(job, pod)}-{replica_index_of(job, pod)}"
 
 
 def is_pod_name_of(job: Job, pod_name: str) -> bool:
@@ -86,23 +86,23 @@ class JobEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterContext:
+class JobContext:
     """What the cluster holds about one job."""
 
     pods: Sequence[Pod] = ()
     nodes: Mapping[str, Node] = field(default_factory=dict)
     events: Sequence[JobEvent] = ()  # oldest first
     # all pods of the cluster, if a pod of the job is unschedulable and the user may list them
-    all_pods: Sequence[PodView] = ()
+    cluster_pods: Sequence[PodView] = ()
     plans: Sequence[ScalePlan] = ()  # oldest first
 
     def observed_pods(self, job: Job) -> tuple[ObservedPod, ...]:
-        return observe(job, partition_pods(job, self.pods)).pods
+        return observe(job, separate_master_created_pods(job, self.pods)).pods
 
     def match_replicas(self, job: Job, now: datetime) -> tuple[Replica, ...]:
         state = job.state or EngineState(phase=JobPhase.PENDING, started_at=job.created_at)
-        observed = observe(job, partition_pods(job, self.pods))
-        return match_pods(with_applied_sizes(job, state), observed, state, now).all
+        observed = observe(job, separate_master_created_pods(job, self.pods))
+        return match_pods_to_replicas(with_applied_sizes(job, state), observed, state, now).all
 
     def node_problems(self, node_names: Sequence[str]) -> dict[str, str]:
         """Return the problems of these nodes; empty if the user may not list nodes."""
@@ -118,14 +118,14 @@ class ClusterContext:
         return ", ".join(problem.description for problem in node_problems(node))
 
 
-async def load_cluster_context(client: KubeClient, job_object: JobObject) -> ClusterContext:
+async def load_job_context(client: KubeClient, job_object: JobObject) -> JobContext:
     """Read the context of a job; leave out what the user may not list."""
     pods = await list_job_pods(client, job_object)
-    return ClusterContext(
+    return JobContext(
         pods=pods,
         nodes=await _list_nodes(client),
         events=await list_job_events(client, job_object),
-        all_pods=await _list_all_pods(client) if any(map(_is_unschedulable, pods)) else (),
+        cluster_pods=await _list_all_pods(client) if any(map(_is_unschedulable, pods)) else (),
         plans=await list_plans(client, job_object),
     )
 

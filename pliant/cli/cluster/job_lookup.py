@@ -23,7 +23,7 @@ from pliant.plugins.registry import registered_kinds
 
 T = TypeVar("T")
 
-INVALID_PHASE = "Invalid"  # the phase shown for a job with an invalid spec
+INVALID_SPEC_PHASE = "Invalid"  # the phase shown for a job with an invalid spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class JobObject:
     @property
     def phase(self) -> str:
         if self.parse_error:
-            return INVALID_PHASE
+            return INVALID_SPEC_PHASE
         phase = self.state.phase if self.state else raw_status(self.raw).get("phase")
         return str(phase or JobPhase.PENDING)
 
@@ -143,7 +143,9 @@ async def find_job(target: ClusterTarget, name: str) -> JobObject:
 
     jobs, forbidden = await _query_each_kind(kinds, get_job)
     if len(jobs) > 1:
-        choices = " or ".join(f"`{qualified_kind(job.frontend, job.frontend.kind.lower())}/{short}`" for job in jobs)
+        choices = " or ".join(
+            f"`{unambiguous_kind_name(job.frontend, job.frontend.kind.lower())}/{short}`" for job in jobs
+        )
         raise UserError(f"several jobs are named `{short}`; write {choices}")
     if forbidden is not None and not jobs:
         raise forbidden
@@ -167,7 +169,7 @@ async def _raise_job_not_found(target: ClusterTarget, name: str) -> JobObject:
     raise UserError(f"job `{name}` not found in namespace {target.namespace}; {hint}")
 
 
-def qualified_kind(frontend: Frontend, kind_name: str) -> str:
+def unambiguous_kind_name(frontend: Frontend, kind_name: str) -> str:
     """Return the kind, with its API group if kinds of several groups share the name: `paddlejobs.kubeflow.org`."""
     same_kind = [other for other in registered_kinds().values() if other.kind == frontend.kind]
     return kind_name if len(same_kind) == 1 else f"{kind_name}.{frontend.group}"

@@ -18,7 +18,7 @@ OPERATOR_NAME = "pliant-operator"
 OPERATOR_LABELS = {"app.kubernetes.io/name": OPERATOR_NAME}
 METRICS_PORT = 8080
 HEALTH_PORT = 8081
-REPORT_PORT = 8082
+PROGRESS_REPORT_PORT = 8082
 OPERATOR_UID = 65532  # must match the user of the image
 BUILTIN_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
 POD_SECURITY_LABELS = {"pod-security.kubernetes.io/enforce": "restricted"}
@@ -48,7 +48,7 @@ def crd_manifests(frontends: Iterable[Frontend] | None = None) -> Iterator[Manif
         yield from required_crds(frontend)
 
 
-def namespace_manifests(installation: OperatorInstallation) -> Iterator[ManifestDict]:
+def operator_namespace_manifests(installation: OperatorInstallation) -> Iterator[ManifestDict]:
     """Yield the Namespace of the operator, which enforces the `restricted` Pod Security level."""
     if installation.has_own_namespace:
         yield {
@@ -93,7 +93,7 @@ def _report_service(installation: OperatorInstallation) -> ManifestDict:
     spec = {
         "selector": dict(OPERATOR_LABELS),
         "sessionAffinity": "ClientIP",
-        "ports": [{"name": "reports", "port": REPORT_PORT, "targetPort": "reports"}],
+        "ports": [{"name": "reports", "port": PROGRESS_REPORT_PORT, "targetPort": "reports"}],
     }
     return {"apiVersion": "v1", "kind": "Service", "metadata": _operator_metadata(installation), "spec": spec}
 
@@ -143,8 +143,8 @@ def _operator_container(installation: OperatorInstallation) -> ManifestDict:
             f"--lease-namespace={installation.namespace}",
             f"--metrics-bind-address=:{METRICS_PORT}",
             f"--health-probe-bind-address=:{HEALTH_PORT}",
-            f"--report-bind-address=:{REPORT_PORT}",
-            f"--report-url=http://{OPERATOR_NAME}.{installation.namespace}.svc:{REPORT_PORT}",
+            f"--report-bind-address=:{PROGRESS_REPORT_PORT}",
+            f"--report-url=http://{OPERATOR_NAME}.{installation.namespace}.svc:{PROGRESS_REPORT_PORT}",
             f"--master-image={installation.image}",
             "--log-format=json",
             *namespaces,
@@ -153,7 +153,7 @@ def _operator_container(installation: OperatorInstallation) -> ManifestDict:
         "ports": [
             {"name": "metrics", "containerPort": METRICS_PORT},
             {"name": "health", "containerPort": HEALTH_PORT},
-            {"name": "reports", "containerPort": REPORT_PORT},
+            {"name": "reports", "containerPort": PROGRESS_REPORT_PORT},
         ],
         "livenessProbe": _http_probe("/healthz", 20),
         "readinessProbe": _http_probe("/readyz", 5),

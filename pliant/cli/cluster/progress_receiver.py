@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from pliant.embedded.cluster import EmbeddedCluster
 
-EMBEDDED_REPORT_PORT = 3129  # in the pod network, next to the egress proxy
-SECRET_KEY = "key"  # noqa: S105 - the name of a field
+EMBEDDED_PROGRESS_REPORT_PORT = 3129  # in the pod network, next to the egress proxy
+SECRET_DATA_FIELD = "key"  # noqa: S105 - the name of a field
 
 log = logging.getLogger(__name__)
 
@@ -33,13 +33,13 @@ async def open_embedded_receiver(
 ) -> AsyncIterator[ProgressReceiver | None]:
     """Start a receiver in the pod network; yield None if that fails, because training does not need it."""
     try:
-        address, listener = await cluster.open_listener(EMBEDDED_REPORT_PORT)
+        address, listener = await cluster.listen_for_pods(EMBEDDED_PROGRESS_REPORT_PORT)
     except OSError as error:
         log.warning("progress reports are disabled", extra={"error": str(error)})
         yield None
         return
     # The key need not outlive the cluster: no pod does.
-    url = f"http://{address}:{EMBEDDED_REPORT_PORT}"
+    url = f"http://{address}:{EMBEDDED_PROGRESS_REPORT_PORT}"
     receiver = ProgressReceiver(client, SystemClock(), secrets.token_bytes(32), url)
     async with receiver.serve(listener):
         yield receiver
@@ -54,7 +54,7 @@ async def open_operator_receiver(
         yield None
         return
     try:
-        key = await get_or_create_secret(client, namespace, report_secret_name(args.lease_name))
+        key = await get_or_create_report_key(client, namespace, report_secret_name(args.lease_name))
     except ApiError as error:
         log.warning("progress reports are disabled: no secret", extra={"namespace": namespace, "error": str(error)})
         yield None
@@ -71,18 +71,20 @@ async def open_operator_receiver(
         yield receiver
 
 
-async def get_or_create_secret(client: KubeClient, namespace: str, name: str) -> bytes:
+async def get_or_create_report_key(client: KubeClient, namespace: str, name: str) -> bytes:
     """Return the key that all operators of a cluster share; the first operator creates it."""
     try:
         secret = await client.get(SECRETS, namespace, name)
     except NotFound:
         new_key = base64.b64encode(secrets.token_bytes(32)).decode()
-        body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": {SECRET_KEY: new_key}}
+        body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": {SECRET_DATA_FIELD: new_key}}
         try:
             secret = await client.create(SECRETS, namespace, body)
         except AlreadyExists:
             secret = await client.get(SECRETS, namespace, name)
-    key = base64.b64decode((secret.get("data") or {}).get(SECRET_KEY, ""))
+    key = base64.b64decode((secret.get("data") or {}).get(SECRET_DATA_FIELD, ""))
     if not key:
-        raise UnsupportedEnvironment(f"Secret {namespace}/{name} has no field `{SECRET_KEY}`; delete it to recreate it")
+        raise UnsupportedEnvironment(
+            f"Secret {namespace}/{name} has no field `{SECRET_DATA_FIELD}`; delete it to recreate it"
+        )
     return key

@@ -7,13 +7,13 @@ from datetime import datetime
 
 from pliant.cli.cluster.job_lookup import JobObject
 from pliant.cli.durations import format_age
-from pliant.engine.status.messages import join_names
+from pliant.engine.status.messages import summarize_names
 from pliant.errors import Forbidden, NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import Resource
-from pliant.model.scale_plans import PodRequest, ScalePlan
+from pliant.model.scale_plans import PlanPodRequest, ScalePlan
 
-MAX_PLANS = 6
+MAX_SHOWN_PLANS = 6
 PLAN_COLUMNS = ("AGE", "PLAN", "SOURCE", "PHASE", "REQUEST", "MESSAGE")
 
 
@@ -42,7 +42,7 @@ def plan_rows(plans: Sequence[ScalePlan], now: datetime) -> list[list[str]]:
             plan_request_text(plan) or "–",
             plan.status_message or plan.reason or plan.parse_error or "–",
         ]
-        for plan in list(reversed(plans))[:MAX_PLANS]
+        for plan in list(reversed(plans))[:MAX_SHOWN_PLANS]
     ]
 
 
@@ -57,24 +57,24 @@ def _request_texts(plan: ScalePlan) -> Iterator[str]:
         yield f"{name}{size}{_resources_text(request.resources)}"
     yield from (f"add {text}" for text in _similar_pods_texts(plan.create_pods))
     if plan.remove_pods:
-        yield f"remove {join_names([pod.name or _pod_request_name(pod) for pod in plan.remove_pods])}"
+        yield f"remove {summarize_names([pod.name or _pod_request_name(pod) for pod in plan.remove_pods])}"
     yield from (f"migrate {text}" for text in _similar_pods_texts(plan.migrate_pods))
 
 
-def _similar_pods_texts(pods: Sequence[PodRequest]) -> Iterator[str]:
+def _similar_pods_texts(pods: Sequence[PlanPodRequest]) -> Iterator[str]:
     """Summarize pods that differ only in their ranks together."""
-    pods_by_kind: dict[tuple[str, str], list[PodRequest]] = {}
+    pods_by_kind: dict[tuple[str, str], list[PlanPodRequest]] = {}
     for pod in pods:
         pods_by_kind.setdefault((pod.group, _resources_text(pod.resources)), []).append(pod)
     for (group, amounts), similar in pods_by_kind.items():
         ranks = [str(pod.rank) for pod in similar if pod.rank is not None]
         if len(ranks) > 1 and len(ranks) == len(similar):
-            yield f"{group} ranks {join_names(ranks)}{amounts}"
+            yield f"{group} ranks {summarize_names(ranks)}{amounts}"
         else:
-            yield join_names([pod.name or _pod_request_name(pod) for pod in similar]) + amounts
+            yield summarize_names([pod.name or _pod_request_name(pod) for pod in similar]) + amounts
 
 
-def _pod_request_name(pod: PodRequest) -> str:
+def _pod_request_name(pod: PlanPodRequest) -> str:
     return pod.group if pod.rank is None else f"{pod.group} rank {pod.rank}"
 
 

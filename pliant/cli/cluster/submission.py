@@ -7,7 +7,7 @@ import sys
 from argparse import Namespace
 from typing import Any
 
-from pliant.cli.cluster.apply import apply_order
+from pliant.cli.cluster.apply import creation_sort_key
 from pliant.cli.cluster.job_lookup import JobObject, parse_job_object
 from pliant.cli.cluster.target import ClusterTarget
 from pliant.cli.cluster.waiting import wait_for_job, wait_for_pods_deleted
@@ -18,7 +18,7 @@ from pliant.errors import AlreadyExists, BadRequest, Invalid, NotFound, UserErro
 from pliant.kube.resources import Resource
 
 
-class ManifestSubmission:
+class ManifestSubmitter:
     """Creates or updates the objects of one `pliant submit`."""
 
     def __init__(self, target: ClusterTarget, args: Namespace) -> None:
@@ -26,10 +26,10 @@ class ManifestSubmission:
         self._args = args
         self._resources: dict[tuple[str, str], Resource] = {}
 
-    async def create(self, manifests: list[Manifest]) -> list[JobObject]:
+    async def submit(self, manifests: list[Manifest]) -> list[JobObject]:
         """Create all objects, jobs last; return the jobs as the API server stored them."""
         jobs = []
-        for manifest in sorted(manifests, key=apply_order):
+        for manifest in sorted(manifests, key=creation_sort_key):
             resource = await self._find_resource(manifest)
             namespace = (manifest.namespace or self._target.default_namespace) if resource.namespaced else None
             frontend = frontend_of(manifest)

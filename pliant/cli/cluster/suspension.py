@@ -8,12 +8,12 @@ from argparse import Namespace
 from pliant.cli.cluster.job_lookup import JobObject, find_jobs
 from pliant.cli.cluster.target import ClusterTarget, connect_target
 from pliant.cli.cluster.waiting import wait_for_job, wait_for_pods_deleted
-from pliant.cli.input.field_paths import check_edit, merge_patch, suspend_path, with_field
+from pliant.cli.input.field_paths import check_edited_job, merge_patch_for_field, suspend_path, with_field
 from pliant.errors import UserError
 from pliant.model.state import JobPhase
 
 
-async def set_suspended(args: Namespace, is_suspended: bool) -> int:
+async def suspend_or_resume_jobs(args: Namespace, is_suspended: bool) -> int:
     async with connect_target(args) as target:
         jobs = await find_jobs(target, args.jobs)
         for job in jobs:
@@ -34,8 +34,8 @@ async def _set_suspend_field(target: ClusterTarget, job_object: JobObject, is_su
         sys.stdout.write(f"{name}: {'already suspended' if is_suspended else 'not suspended'}\n")
         return
     path = suspend_path(job_object.frontend)
-    check_edit(job_object.frontend, with_field(job_object.raw, path, is_suspended))
-    patch = merge_patch(path, is_suspended)
+    check_edited_job(job_object.frontend, with_field(job_object.raw, path, is_suspended))
+    patch = merge_patch_for_field(path, is_suspended)
     await target.client.patch(job_object.resource, job_object.key.namespace, name, patch, strict=True)
     result = f"suspended; its pods are deleted (pliant resume {name})" if is_suspended else "resumed"
     sys.stdout.write(f"{name}: {result}\n")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pliant.kube.client import KubeClient
     from pliant.kube.transport.http import ApiServerEndpoint
 
-TARGET_HELP = """\
+CLUSTER_SELECTION_HELP = """\
 The cluster is that of --kubeconfig, --context, --cluster or $KUBECONFIG; else a running cluster of `pliant up` or
 `pliant run`; else that of the service account of this pod, or of ~/.kube/config. If no option chooses the cluster,
 its name is printed on standard error.
@@ -112,14 +112,14 @@ def list_local_clusters(environment: Mapping[str, str]) -> list[LocalCluster]:
 
     persistent = [
         LocalCluster(state_dir.name, Path(running.kubeconfig), "pliant up")
-        for state_dir, running in list_running_clusters(environment)
+        for state_dir, running in list_running_persistent_clusters(environment)
     ]
     persistent.sort(key=lambda cluster: cluster.name != "default")
     runs = [LocalCluster(path.name, path / "kubeconfig", "pliant run") for path in list_active_run_dirs()]
     return persistent + [run for run in runs if run.kubeconfig.is_file()]
 
 
-def list_running_clusters(environment: Mapping[str, str]) -> list[tuple[ClusterStateDir, RunningCluster]]:
+def list_running_persistent_clusters(environment: Mapping[str, str]) -> list[tuple[ClusterStateDir, RunningCluster]]:
     root = ClusterStateDir.for_cluster("default", environment).path.parent
     names = sorted(lock.parent.name for lock in root.glob("*/lock")) if root.is_dir() else []
     dirs = [ClusterStateDir(name, root / name) for name in names]

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from pliant.kube.client import KubeClient
 
 DEFAULT_WAIT_TIMEOUT = timedelta(minutes=5)
-NO_TIMEOUT = timedelta(days=365)  # longer than any wait
+UNLIMITED_WAIT_TIMEOUT = timedelta(days=365)  # longer than any wait
 
 
-CHECK_INTERVAL = 5.0  # seconds
-ANSWER_TIMEOUT = 10.0  # seconds, including retries
+REACHABILITY_CHECK_INTERVAL_SECONDS = 5.0  # seconds
+REACHABILITY_TIMEOUT_SECONDS = 10.0  # seconds, including retries
 
 
 class ClusterLost(PliantError):
@@ -63,7 +63,7 @@ async def wait_for_job(
 
     informer = _job_informer(target, job_object, on_change)
     async with asyncio.TaskGroup() as tasks:
-        background = [tasks.create_task(work) for work in (informer.run(), monitor_reachability(target.client))]
+        background = [tasks.create_task(work) for work in (informer.run(), raise_when_unreachable(target.client))]
         try:
             async with asyncio.timeout(timeout.total_seconds()):
                 await informer.wait_synced()
@@ -96,7 +96,7 @@ async def wait_for_pods_deleted(
     target: ClusterTarget, job_object: JobObject, timeout: timedelta, *, kept_groups: Collection[str] = ()
 ) -> None:
     """Return once the job has no pods, except those of `kept_groups`; raise WaitTimeout after the timeout."""
-    from pliant.cli.cluster.job_context import pod_group, pod_selector
+    from pliant.cli.cluster.job_context import pod_selector, replica_group_of
     from pliant.kube.cache.informer import Informer
     from pliant.kube.objects import Pod
     from pliant.model.labels import normalize_group_name
@@ -115,10 +115,10 @@ async def wait_for_pods_deleted(
 
     def remaining_pods() -> list[str]:
         own = [p for p in informer.store.all() if any(o.uid == job_object.uid for o in p.metadata.owner_references)]
-        return [pod.metadata.name for pod in own if pod_group(job_object.job, pod) not in kept]
+        return [pod.metadata.name for pod in own if replica_group_of(job_object.job, pod) not in kept]
 
     async with asyncio.TaskGroup() as tasks:
-        background = [tasks.create_task(work) for work in (informer.run(), monitor_reachability(target.client))]
+        background = [tasks.create_task(work) for work in (informer.run(), raise_when_unreachable(target.client))]
         try:
             async with asyncio.timeout(timeout.total_seconds()):
                 await informer.wait_synced()
@@ -133,18 +133,18 @@ async def wait_for_pods_deleted(
                 task.cancel()
 
 
-async def monitor_reachability(client: KubeClient) -> None:
+async def raise_when_unreachable(client: KubeClient) -> None:
     """Return never while the cluster responds; raise ClusterLost when it does not.
 
     Informers retry forever, which suits an operator but not an interactive command.
     """
     while True:
-        await asyncio.sleep(CHECK_INTERVAL)
+        await asyncio.sleep(REACHABILITY_CHECK_INTERVAL_SECONDS)
         try:
-            async with asyncio.timeout(ANSWER_TIMEOUT):
+            async with asyncio.timeout(REACHABILITY_TIMEOUT_SECONDS):
                 await client.get_raw("/version")
         except TimeoutError:
-            raise ClusterLost(f"the cluster did not respond within {ANSWER_TIMEOUT:g} seconds") from None
+            raise ClusterLost(f"the cluster did not respond within {REACHABILITY_TIMEOUT_SECONDS:g} seconds") from None
         except (Unreachable, ServerError) as error:
             raise ClusterLost(f"the cluster does not respond any more: {error}") from error
         except ApiError:

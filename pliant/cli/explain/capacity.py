@@ -10,12 +10,12 @@ from typing import Any
 from pliant.embedded.object_views import PodView
 from pliant.kube.objects import Node
 from pliant.kube.quantity import parse_quantity
-from pliant.kube.scheduling.fit import TERMINAL_PHASES, effective_pod_requests, scheduling_spec
+from pliant.kube.scheduling.fit import TERMINAL_POD_PHASES, effective_pod_requests, parse_scheduling_spec
 from pliant.model.job import ReplicaGroup
 
 UNSCHEDULABLE_REASON = "Unschedulable"
 BYTE_RESOURCES = ("memory", "ephemeral-storage")
-NODE_SIZE_OPTIONS = {"cpu": "--node-cpu", "memory": "--node-memory", "nvidia.com/gpu": "--node-gpu"}
+NODE_OPTION_BY_RESOURCE = {"cpu": "--node-cpu", "memory": "--node-memory", "nvidia.com/gpu": "--node-gpu"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,23 +25,25 @@ class ResourceShortage:
     resource: str
     requested: str
     available: str
-    is_in_use: bool = False  # other pods use the missing amount, so it may become free
+    is_used_by_pods: bool = False  # other pods use the missing amount, so it may become free
 
     def __str__(self) -> str:
-        available = f"{self.available} free" if self.is_in_use else self.available
+        available = f"{self.available} free" if self.is_used_by_pods else self.available
         return f"requests {self.requested} {self.resource}, but no node has more than {available}"
 
 
 def shortage_text(shortages: Sequence[ResourceShortage]) -> str:
     """Describe what a replica requests in vain and how to fix it."""
-    options = ", ".join(NODE_SIZE_OPTIONS[s.resource] for s in shortages if s.resource in NODE_SIZE_OPTIONS)
+    options = ", ".join(NODE_OPTION_BY_RESOURCE[s.resource] for s in shortages if s.resource in NODE_OPTION_BY_RESOURCE)
     fix = f"; reduce the requests, or enlarge the nodes with {options}" if options else "; reduce the requests"
     return f"it {'; and it '.join(map(str, shortages))}{fix}"
 
 
-def find_shortages(template: Mapping[str, Any], nodes: Iterable[Node]) -> tuple[ResourceShortage, ...]:
+def find_permanent_shortages(template: Mapping[str, Any], nodes: Iterable[Node]) -> tuple[ResourceShortage, ...]:
     """Return why a pod fits on no node, not even an empty one; empty if it fits or no node is known."""
-    return _compare_resources(_template_requests(template), [_allocatable(node) for node in nodes], is_in_use=False)
+    return _compare_resources(
+        _template_requests(template), [_allocatable(node) for node in nodes], is_used_by_pods=False
+    )
 
 
 def find_current_shortages(
@@ -51,14 +53,14 @@ def find_current_shortages(
     free = {node.metadata.name: _allocatable(node) for node in nodes}
     for pod in existing_pods:
         remaining = free.get(pod.spec.node_name)
-        if remaining is not None and pod.status.phase not in TERMINAL_PHASES:
+        if remaining is not None and pod.status.phase not in TERMINAL_POD_PHASES:
             for resource, amount in effective_pod_requests(pod.spec).items():
                 remaining[resource] = remaining.get(resource, Fraction(0)) - amount
-    return _compare_resources(_template_requests(template), list(free.values()), is_in_use=True)
+    return _compare_resources(_template_requests(template), list(free.values()), is_used_by_pods=True)
 
 
 def _compare_resources(
-    requested: Mapping[str, Fraction], node_offers: Sequence[Mapping[str, Fraction]], *, is_in_use: bool
+    requested: Mapping[str, Fraction], node_offers: Sequence[Mapping[str, Fraction]], *, is_used_by_pods: bool
 ) -> tuple[ResourceShortage, ...]:
     if not node_offers:
         return ()
@@ -66,7 +68,10 @@ def _compare_resources(
     most = {resource: max(offer.get(resource, zero) for offer in node_offers) for resource in requested}
     return tuple(
         ResourceShortage(
-            resource, format_quantity(resource, amount), format_quantity(resource, max(most[resource], zero)), is_in_use
+            resource,
+            format_quantity(resource, amount),
+            format_quantity(resource, max(most[resource], zero)),
+            is_used_by_pods,
         )
         for resource, amount in requested.items()
         if amount > most[resource]
@@ -95,7 +100,7 @@ def total_shortage_text(groups: Iterable[ReplicaGroup], nodes: Iterable[Node]) -
     for resource, total in requested.items():
         available = sum((capacity.get(resource, Fraction(0)) for capacity in capacities), Fraction(0))
         if capacities and total > available:
-            option = NODE_SIZE_OPTIONS.get(resource)
+            option = NODE_OPTION_BY_RESOURCE.get(resource)
             fix = f"; add capacity with --nodes or {option}" if option else ""
             return (
                 f"its replicas request {format_quantity(resource, total)} {resource} in total, but the nodes have "
@@ -105,4 +110,4 @@ def total_shortage_text(groups: Iterable[ReplicaGroup], nodes: Iterable[Node]) -
 
 
 def _template_requests(template: Mapping[str, Any]) -> dict[str, Fraction]:
-    return effective_pod_requests(scheduling_spec(template))
+    return effective_pod_requests(parse_scheduling_spec(template))

@@ -21,12 +21,12 @@ from pliant.errors import ApiError, Forbidden, NotFound, Unauthorized, Unreachab
 from pliant.frontends.frontend import Frontend, required_crds
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, Resource
-from pliant.plugins.registry import get_registry
+from pliant.plugins.registry import get_plugin_registry
 
 MIN_KUBERNETES_VERSION = (1, 29)  # the first version in which CEL validation rules of CRDs are stable
 MAX_TESTED_VERSION = (1, 36)  # the latest version that Pliant is tested with
 LATENCY_SAMPLES = 5
-MAX_LISTED_NAMES = 3
+MAX_LISTED_CRD_NAMES = 3
 
 _ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", False)
 _SELF_REVIEWS = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", False)
@@ -187,15 +187,15 @@ async def _is_allowed(client: KubeClient, permission: Permission, verb: str, nam
     return bool((await client.create(_ACCESS_REVIEWS, None, review))["status"].get("allowed"))
 
 
-async def examine_machine() -> DoctorFinding:
+async def examine_pod_isolation() -> DoctorFinding:
     """Check whether pods can run on this machine with their own namespaces, by creating some."""
     from pliant.embedded.kubelet.runtime.agent_process import AgentOptions
     from pliant.embedded.kubelet.runtime.messages import AgentLost
-    from pliant.embedded.network.modes import start_network_mode
+    from pliant.embedded.network.modes import start_agent_for_mode
 
     try:
         with tempfile.TemporaryDirectory(prefix="pliant-doctor-") as directory:
-            async with start_network_mode(AgentOptions(data_dir=Path(directory)), "") as mode:
+            async with start_agent_for_mode(AgentOptions(data_dir=Path(directory)), "") as mode:
                 notice = mode.fallback_notice
     except UnsupportedEnvironment as error:
         message = f"`pliant run` and `pliant up` cannot start: {error}"
@@ -212,12 +212,12 @@ async def examine_machine() -> DoctorFinding:
 
 def examine_plugins() -> DoctorFinding | None:
     """Return a finding about installed plugins; None if there are none."""
-    registry = get_registry()
-    if registry.problems:
-        message = "\n".join(problem.removeprefix("plugin ") for problem in registry.problems)
+    registry = get_plugin_registry()
+    if registry.skipped_plugin_messages:
+        message = "\n".join(problem.removeprefix("plugin ") for problem in registry.skipped_plugin_messages)
         fix = "fix or uninstall them; Pliant works without them"
         return DoctorFinding("plugins", FindingSeverity.ERROR, message, fix)
-    plugins = ", ".join(registry.added_plugins)
+    plugins = ", ".join(registry.loaded_plugins)
     return DoctorFinding("plugins", FindingSeverity.OK, plugins) if plugins else None
 
 
@@ -232,5 +232,5 @@ def suggest_connection_fix(error: ApiError) -> str:
 
 
 def _abbreviate_names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MAX_LISTED_NAMES} more" if len(names) > MAX_LISTED_NAMES else ""
-    return ", ".join(names[:MAX_LISTED_NAMES]) + more
+    more = f" and {len(names) - MAX_LISTED_CRD_NAMES} more" if len(names) > MAX_LISTED_CRD_NAMES else ""
+    return ", ".join(names[:MAX_LISTED_CRD_NAMES]) + more

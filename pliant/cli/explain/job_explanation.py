@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from pliant.cli.cluster.job_context import ClusterContext
+from pliant.cli.cluster.job_context import JobContext
 from pliant.cli.cluster.job_lookup import JobObject
 from pliant.cli.cluster.scale_plans import plan_rows
 from pliant.cli.durations import format_age, format_duration
-from pliant.cli.explain.capacity import UNSCHEDULABLE_REASON, find_current_shortages, find_shortages
+from pliant.cli.explain.capacity import UNSCHEDULABLE_REASON, find_current_shortages, find_permanent_shortages
 from pliant.cli.explain.failure_hints import explain_exit
 from pliant.cli.explain.group_sizes import explain_group_sizes
 from pliant.cli.explain.remedies import suggest_remedies
@@ -24,14 +24,14 @@ from pliant.cli.output.job_summary import (
 )
 from pliant.engine.pods.replicas import Replica, ReplicaState
 from pliant.engine.restart.restarts import backoff_left
-from pliant.engine.status.messages import describe_exit, join_names, pluralize
+from pliant.engine.status.messages import describe_exit, pluralize, summarize_names
 from pliant.model.job import Job
 from pliant.model.labels import MANAGED_BY_VALUE
 from pliant.model.observed import ObservedPod, PodPhase
 from pliant.model.state import EngineState, JobPhase, ReplicaFailure
 
 UNRECONCILED_AFTER = timedelta(seconds=5)  # after this time a job without status counts as not watched by any operator
-MAX_FAILED_PODS = 3
+MAX_EXPLAINED_FAILED_PODS = 3
 _PHASE_PHRASES = {
     JobPhase.SUCCEED: "succeeded",
     JobPhase.FAILED: "failed",
@@ -48,11 +48,11 @@ _PHASE_PHRASES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class JobEvidence:
     """What is known about a job."""
 
     job_object: JobObject
-    context: ClusterContext
+    context: JobContext
     now: datetime
     log_tails: Mapping[str, Sequence[str]] = field(default_factory=dict)  # the last log lines by pod name
 
@@ -61,7 +61,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sentence:
+class ExplanationReason:
     """A reason, with the log lines that show it."""
 
     text: str
@@ -75,14 +75,14 @@ class JobExplanation:
     name: str
     phase: str
     headline: str
-    reasons: Sequence[Sentence] = ()  # the root cause, or what the job waits for
+    reasons: Sequence[ExplanationReason] = ()  # the root cause, or what the job waits for
     timeline: Sequence[tuple[str, str, str]] = ()  # age, reason and message; newest first
-    facts: Sequence[str] = ()  # restart budgets, sizes and progress
-    plans: Sequence[Sequence[str]] = ()  # rows of scale plans; newest first
+    details: Sequence[str] = ()  # restart budgets, sizes and progress
+    plan_rows: Sequence[Sequence[str]] = ()  # rows of scale plans; newest first
     remedies: Sequence[str] = ()
 
 
-def explain_job(evidence: Evidence) -> JobExplanation:
+def explain_job(evidence: JobEvidence) -> JobExplanation:
     job_object, job = evidence.job_object, evidence.job_object.job
     reasons = [*_explain_job_policies(evidence)]
     if job is not None and job.state is not None:
@@ -99,27 +99,27 @@ def explain_job(evidence: Evidence) -> JobExplanation:
         headline=_headline(evidence),
         reasons=reasons,
         timeline=_build_timeline(evidence),
-        facts=facts,
-        plans=plan_rows(evidence.context.plans, evidence.now),
+        details=facts,
+        plan_rows=plan_rows(evidence.context.plans, evidence.now),
         remedies=list(dict.fromkeys(suggest_remedies(job_object, _match_replicas(evidence), evidence.context))),
     )
 
 
-def failed_pods(evidence: Evidence) -> list[ObservedPod]:
+def earliest_failed_pods(evidence: JobEvidence) -> list[ObservedPod]:
     """Return the failed pods that still exist, the earliest failure first."""
     job = evidence.job_object.job
     if job is None:
         return []
     pods = evidence.context.observed_pods(job)
     failed = [pod for pod in pods if pod.phase is PodPhase.FAILED and not pod.is_terminating]
-    return sorted(failed, key=lambda pod: str(pod.finished_at or "~"))[:MAX_FAILED_PODS]
+    return sorted(failed, key=lambda pod: str(pod.finished_at or "~"))[:MAX_EXPLAINED_FAILED_PODS]
 
 
-def _match_replicas(evidence: Evidence) -> tuple[Replica, ...]:
+def _match_replicas(evidence: JobEvidence) -> tuple[Replica, ...]:
     return evidence.context.match_replicas(evidence.job_object.job, evidence.now) if evidence.job_object.job else ()
 
 
-def _headline(evidence: Evidence) -> str:
+def _headline(evidence: JobEvidence) -> str:
     job_object, state, name = evidence.job_object, evidence.job_object.state, evidence.job_object.key.name
     if job_object.parse_error:
         return f"{name} has an invalid spec, so the operator ignores it: {job_object.parse_error}"
@@ -133,36 +133,38 @@ def _headline(evidence: Evidence) -> str:
     return f"{headline} (for {format_age(evidence.now - since)}): {state.message}"
 
 
-def _explain_job_policies(evidence: Evidence) -> Iterator[Sentence]:
+def _explain_job_policies(evidence: JobEvidence) -> Iterator[ExplanationReason]:
     """Yield reasons that concern the whole job, such as suspension."""
     job, policy_path = evidence.job_object.job, evidence.job_object.frontend.run_policy_path
     if job is None:
         return
     if job.managed_by not in ("", MANAGED_BY_VALUE):
-        yield Sentence(text=f"{policy_path}.managedBy is {job.managed_by}: this operator ignores the job.")
+        yield ExplanationReason(text=f"{policy_path}.managedBy is {job.managed_by}: this operator ignores the job.")
     elif job.state is None and evidence.now - job.created_at > UNRECONCILED_AFTER:
-        yield Sentence(text="No operator reconciles it: none is running, or none watches this namespace.")
+        yield ExplanationReason(text="No operator reconciles it: none is running, or none watches this namespace.")
     if job.is_deleting:
-        yield Sentence(text="It is being deleted.")
+        yield ExplanationReason(text="It is being deleted.")
     if job.end_request is not None:
         request = job.end_request
-        yield Sentence(text=f"An annotation requests its end with phase {request.phase}: {request.message}.")
+        yield ExplanationReason(text=f"An annotation requests its end with phase {request.phase}: {request.message}.")
     if job.is_suspended and job.state is not None and not job.state.phase.is_final:
-        yield Sentence(text=f"It is suspended ({policy_path}.suspend): its pods are deleted, its timeLimit is paused.")
+        yield ExplanationReason(
+            text=f"It is suspended ({policy_path}.suspend): its pods are deleted, its timeLimit is paused."
+        )
 
 
-def _explain_failures(evidence: Evidence, job: Job) -> Iterator[Sentence]:
+def _explain_failures(evidence: JobEvidence, job: Job) -> Iterator[ExplanationReason]:
     """Yield the failed replicas with exit code, node and last log lines."""
-    pods = failed_pods(evidence)
+    pods = earliest_failed_pods(evidence)
     has_failed = job.state is not None and job.state.phase.is_final and job.state.phase is not JobPhase.SUCCEED
     if (cause := _recorded_root_cause(evidence, job)) is not None:
         label = "Root cause: " if has_failed else "Latest restart: "
         location = failure_location_text(cause, evidence.now)
-        yield Sentence(text=f"{label}{failure_text(cause)} ({location}).", log_lines=last_log_lines(cause))
+        yield ExplanationReason(text=f"{label}{failure_text(cause)} ({location}).", log_lines=last_log_lines(cause))
         has_failed = False
     elif not pods and has_failed and not evidence.context.pods:
         policy = " (cleanPodPolicy All)" if job.clean_pod_policy == "All" else ""
-        yield Sentence(text=f"Its pods and their logs are deleted{policy}; only the timeline below is left.")
+        yield ExplanationReason(text=f"Its pods and their logs are deleted{policy}; only the timeline below is left.")
     for number, pod in enumerate(pods):
         container = f", container {pod.exit.container}" if pod.exit and pod.exit.container else ""
         age = f", {evidence.format_ago(pod.finished_at)}" if pod.finished_at else ""
@@ -171,7 +173,7 @@ def _explain_failures(evidence: Evidence, job: Job) -> Iterator[Sentence]:
         tail = evidence.log_tails.get(pod.name, ())
         # The log lines below repeat the termination message.
         pod_exit = replace(pod.exit, message="") if pod.exit and tail else pod.exit
-        yield Sentence(
+        yield ExplanationReason(
             text=f"{label}{pod.group}-{pod.index} {describe_exit(pod_exit)} "
             f"(pod {pod.name} on {pod.node or 'no node'}{container}, attempt {pod.attempt}{age})."
             + (f" {meaning[0].upper()}{meaning[1:]}." if meaning else ""),
@@ -179,14 +181,14 @@ def _explain_failures(evidence: Evidence, job: Job) -> Iterator[Sentence]:
         )
 
 
-def _recorded_root_cause(evidence: Evidence, job: Job) -> ReplicaFailure | None:
+def _recorded_root_cause(evidence: JobEvidence, job: Job) -> ReplicaFailure | None:
     """Return the root cause that the operator recorded, unless its pod still exists."""
     cause = job.state.root_cause if job.state else None
-    existing = {(f"{pod.group}-{pod.index}", pod.attempt) for pod in failed_pods(evidence)}
+    existing = {(f"{pod.group}-{pod.index}", pod.attempt) for pod in earliest_failed_pods(evidence)}
     return None if cause is None or (cause.replica, cause.attempt) in existing else cause
 
 
-def _progress_facts(evidence: Evidence) -> Iterator[str]:
+def _progress_facts(evidence: JobEvidence) -> Iterator[str]:
     if progress := progress_detail_text(evidence.job_object, evidence.now):
         yield f"Progress: {progress}."
     state = evidence.job_object.state
@@ -194,7 +196,7 @@ def _progress_facts(evidence: Evidence) -> Iterator[str]:
         yield f"Time: {durations}."
 
 
-def _explain_waiting(evidence: Evidence, job: Job, state: EngineState) -> Iterator[Sentence]:
+def _explain_waiting(evidence: JobEvidence, job: Job, state: EngineState) -> Iterator[ExplanationReason]:
     """Yield what replicas wait for; replicas with the same reason share a sentence."""
     if state.phase.is_final or state.phase is JobPhase.SUSPENDED:
         return
@@ -203,10 +205,10 @@ def _explain_waiting(evidence: Evidence, job: Job, state: EngineState) -> Iterat
         if reason := _waiting_reason(evidence, job, replica):
             replicas_by_reason.setdefault(reason, []).append(replica.display_name)
     for reason, names in replicas_by_reason.items():
-        yield Sentence(text=f"{join_names(names)}: {reason}.")
+        yield ExplanationReason(text=f"{summarize_names(names)}: {reason}.")
 
 
-def _waiting_reason(evidence: Evidence, job: Job, replica: Replica) -> str:
+def _waiting_reason(evidence: JobEvidence, job: Job, replica: Replica) -> str:
     pod, state = replica.pod, job.state
     if replica.state is ReplicaState.ABSENT and state is not None:
         backoff = backoff_left(state.group(replica.rank.group.name), evidence.now)
@@ -215,34 +217,36 @@ def _waiting_reason(evidence: Evidence, job: Job, replica: Replica) -> str:
         return "no pod yet" if not state.phase.is_final else ""
     if replica.state in (ReplicaState.STALE, ReplicaState.TERMINATING):
         return "waiting for its old pod to terminate"
-    if pod is not None and pod.problem and not replica.state.has_started:
-        return f"{pod.problem.rstrip('.')}{_shortage_text(evidence, replica, pod.problem)}"
+    if pod is not None and pod.start_problem and not replica.state.has_started:
+        return f"{pod.start_problem.rstrip('.')}{_shortage_text(evidence, replica, pod.start_problem)}"
     if replica.state is ReplicaState.SCHEDULED and pod is not None:
         return f"scheduled to {pod.node}, not started yet"
     return "not scheduled yet" if replica.state is ReplicaState.PENDING else ""
 
 
-def _shortage_text(evidence: Evidence, replica: Replica, problem: str) -> str:
+def _shortage_text(evidence: JobEvidence, replica: Replica, problem: str) -> str:
     """Return which resources no node has enough of, for an unschedulable pod."""
     if not problem.startswith(UNSCHEDULABLE_REASON):
         return ""
     template, nodes = replica.rank.group.template, evidence.context.nodes.values()
-    shortages = find_shortages(template, nodes) or find_current_shortages(template, nodes, evidence.context.all_pods)
+    shortages = find_permanent_shortages(template, nodes) or find_current_shortages(
+        template, nodes, evidence.context.cluster_pods
+    )
     return f". It {'; and it '.join(map(str, shortages))}" if shortages else ""
 
 
-def _explain_node_problems(evidence: Evidence, state: EngineState) -> Iterator[Sentence]:
+def _explain_node_problems(evidence: JobEvidence, state: EngineState) -> Iterator[ExplanationReason]:
     used = [pod.spec.node_name for pod in evidence.context.pods if pod.spec.node_name]
     names = list(dict.fromkeys([*used, *state.avoided_nodes]))
     for name, problem in evidence.context.node_problems(names).items():
         replicas = pluralize(used.count(name), "replica")
-        yield Sentence(text=f"Node {name} {problem}; it runs {replicas} of this job.")
+        yield ExplanationReason(text=f"Node {name} {problem}; it runs {replicas} of this job.")
     if state.avoided_nodes:
-        nodes = join_names(state.avoided_nodes)
-        yield Sentence(text=f"New pods avoid {nodes}, because replicas were lost or not created there.")
+        nodes = summarize_names(state.avoided_nodes)
+        yield ExplanationReason(text=f"New pods avoid {nodes}, because replicas were lost or not created there.")
 
 
-def _build_timeline(evidence: Evidence) -> list[tuple[str, str, str]]:
+def _build_timeline(evidence: JobEvidence) -> list[tuple[str, str, str]]:
     """Return the timeline of the job and the warnings about its pods, the newest first."""
     state = evidence.job_object.state
     entries = [(entry.at, entry.reason, entry.message) for entry in state.timeline] if state else []
@@ -262,7 +266,7 @@ def _restart_budget_facts(job: Job) -> Iterator[str]:
         group_state, limit = job.state.group(group.name) if job.state else None, group.restart_rule.limit
         if group_state is None or not group_state.restarts_by_cause:
             continue
-        used = group_state.charged_restarts
+        used = group_state.restarts_without_disruptions
         budget = pluralize(used, "restart") if limit is None else f"{used} of {limit} restarts"
         left = "" if limit is None else f", {max(limit - used, 0) or 'none'} left"
         yield f"{group.name} has used {budget} ({restart_causes_text(group_state)}){left}."

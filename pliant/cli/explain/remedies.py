@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pliant.cli.cluster.job_context import ClusterContext
-from pliant.cli.cluster.job_lookup import JobObject, qualified_kind
+from pliant.cli.cluster.job_context import JobContext
+from pliant.cli.cluster.job_lookup import JobObject, unambiguous_kind_name
 from pliant.cli.explain.capacity import UNSCHEDULABLE_REASON
 from pliant.engine.pods.replicas import Replica
 from pliant.model.job import CleanPodPolicy, Job, RestartPolicy
@@ -19,12 +19,13 @@ _KEEP_PODS_VALUE = {"batch.paddlepaddle.org": "Never"}
 _MISSING_OBJECT_REASONS = ("CreateContainerConfigError", "FailedMount")
 
 
-def suggest_remedies(job_object: JobObject, replicas: Sequence[Replica], context: ClusterContext) -> Iterator[str]:
+def suggest_remedies(job_object: JobObject, replicas: Sequence[Replica], context: JobContext) -> Iterator[str]:
     """Yield suggestions, the most likely to help first."""
     job, name = job_object.job, job_object.key.name
     if job is None:
         field = job_object.parse_error.partition(":")[0]
-        yield f"fix {field}: kubectl edit {qualified_kind(job_object.frontend, job_object.frontend.plural)} {name}"
+        kind = unambiguous_kind_name(job_object.frontend, job_object.frontend.plural)
+        yield f"fix {field}: kubectl edit {kind} {name}"
         return
     if job.managed_by not in ("", MANAGED_BY_VALUE):
         yield f"check {job.managed_by}, or submit the job without {job_object.frontend.run_policy_path}.managedBy"
@@ -55,7 +56,7 @@ def _remedies_for_pod_problems(job: Job, replicas: Sequence[Replica]) -> Iterato
     if job.state is not None and job.state.phase.is_final:
         return
     for replica in replicas:
-        problem = replica.pod.problem if replica.pod and not replica.state.has_started else ""
+        problem = replica.pod.start_problem if replica.pod and not replica.state.has_started else ""
         group = replica.rank.group
         template = f"the template of {group.name}"
         if problem.startswith(UNSCHEDULABLE_REASON):
@@ -72,7 +73,7 @@ def _remedies_for_pod_problems(job: Job, replicas: Sequence[Replica]) -> Iterato
             yield f"set the command in {template}: command: [python3, train.py]"
 
 
-def _remedies_for_failed_pods(job: Job, context: ClusterContext) -> Iterator[str]:
+def _remedies_for_failed_pods(job: Job, context: JobContext) -> Iterator[str]:
     state, name = job.state, job.key.name
     if state is None:
         return
@@ -102,7 +103,7 @@ def _remedies_for_failed_job(job: Job, has_pods: bool) -> Iterator[str]:
         elif (
             group_state
             and group.restart_rule.limit is not None
-            and group_state.charged_restarts >= group.restart_rule.limit
+            and group_state.restarts_without_disruptions >= group.restart_rule.limit
         ):
             yield f"after fixing the cause, increase restartLimit of {group.name} and submit it again"
     if state is not None and job.restart_limit is not None and state.restart_count >= job.restart_limit:

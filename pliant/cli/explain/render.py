@@ -10,12 +10,12 @@ from pliant.cli.explain.job_explanation import JobExplanation
 from pliant.cli.output.style import TerminalStyle
 from pliant.cli.output.table import PHASE_COLOURS, Table
 
-MAX_WIDTH = 110
-PLAN_FIELDS = ("age", "name", "source", "phase", "request", "message")
+MAX_EXPLANATION_WIDTH = 110
+PLAN_JSON_KEYS = ("age", "name", "source", "phase", "request", "message")
 
 
 def render_explanation(explanation: JobExplanation, style: TerminalStyle, width: int) -> str:
-    room = min(width or MAX_WIDTH, MAX_WIDTH)
+    room = min(width or MAX_EXPLANATION_WIDTH, MAX_EXPLANATION_WIDTH)
     colour = PHASE_COLOURS.get(explanation.phase, "1")
     parts = ["\n".join(style.paint(colour, line) for line in _wrap_text(explanation.headline, room, "", ""))]
     if explanation.reasons:
@@ -24,12 +24,14 @@ def render_explanation(explanation: JobExplanation, style: TerminalStyle, width:
             lines += _wrap_text(sentence.text, room, "• ", "  ")
             lines += [f"    {style.dim('│')} {line}" for line in sentence.log_lines]
         parts.append(_render_section("Why", lines, style))
-    if explanation.facts:
-        lines = [line for text in explanation.facts for line in _wrap_text(text, room, "• ", "  ")]
+    if explanation.details:
+        lines = [line for text in explanation.details for line in _wrap_text(text, room, "• ", "  ")]
         parts.append(_render_section("Details", lines, style))
-    if explanation.plans:
+    if explanation.plan_rows:
         table = Table(PLAN_COLUMNS, style, width - 2 if width else 0)
-        parts.append(_render_section("Scale plans", [f"  {line}" for line in table.render(explanation.plans)], style))
+        parts.append(
+            _render_section("Scale plans", [f"  {line}" for line in table.render(explanation.plan_rows)], style)
+        )
     if explanation.timeline:
         table = Table(("AGE", "REASON", "MESSAGE"), style, width - 2 if width else 0)
         lines = [f"  {line}" for line in table.render(explanation.timeline)[1:]]
@@ -46,8 +48,8 @@ def explanation_to_dict(explanation: JobExplanation) -> dict[str, Any]:
         "phase": explanation.phase,
         "headline": explanation.headline,
         "reasons": [{"text": each.text, "logLines": list(each.log_lines)} for each in explanation.reasons],
-        "details": list(explanation.facts),
-        "plans": [dict(zip(PLAN_FIELDS, row, strict=True)) for row in explanation.plans],
+        "details": list(explanation.details),
+        "plans": [dict(zip(PLAN_JSON_KEYS, row, strict=True)) for row in explanation.plan_rows],
         "timeline": [{"age": age, "reason": reason, "message": text} for age, reason, text in explanation.timeline],
         "suggestions": list(explanation.remedies),
     }

@@ -5,12 +5,12 @@ from __future__ import annotations
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pliant.cli.input.operator_options import add_duration_option, boolean_flag
+from pliant.cli.input.operator_options import add_duration_option, boolean_option_arguments
 
 if TYPE_CHECKING:
     from pliant.controllers.autoscale.options import AutoscaleOptions
 
-AUTOSCALE_VALUES = ("fair", "edl", "goodput", "recommend", "on", "off")
+AUTOSCALE_OPTION_WORDS = ("fair", "edl", "goodput", "recommend", "on", "off")
 
 
 class AutoscaleChoice(NamedTuple):
@@ -28,7 +28,9 @@ def add_autoscale_options(parser: ArgumentParser) -> None:
         help="Policy: fair (equal sizes), edl (equal fractions of each request), goodput (highest goodput) or off; "
         "append `,recommend` to only recommend sizes (fair)",
     )
-    group.add_argument("--autoscale-recommend", **boolean_flag(), help="Recommend sizes without setting them (false)")
+    group.add_argument(
+        "--autoscale-recommend", **boolean_option_arguments(), help="Recommend sizes without setting them (false)"
+    )
     period_help = "Time between two rounds, unless a job is waiting"
     add_duration_option(group, "--autoscale-period", "5s", period_help, allow_zero=False)
     load: dict[str, Any] = {"type": _parse_load_fraction, "default": 0.97, "dest": "max_load", "metavar": "FRACTION"}
@@ -52,7 +54,7 @@ def autoscale_options(args: Namespace) -> AutoscaleOptions:
         period=args.autoscale_period,
         max_load=args.max_load,
         cooldowns=ResizeCooldowns(
-            cooldown=args.autoscale_cooldown.total_seconds(),
+            opposite_direction_cooldown=args.autoscale_cooldown.total_seconds(),
             restart_cooldown=args.autoscale_restart_cooldown.total_seconds(),
             manual_edit_freeze=args.autoscale_freeze.total_seconds(),
         ),
@@ -69,10 +71,10 @@ def _parse_autoscale(text: str) -> AutoscaleChoice:
                 continue
             case "off":
                 choice = choice._replace(policy="")
-            case _ if word in AUTOSCALE_VALUES:
+            case _ if word in AUTOSCALE_OPTION_WORDS:
                 choice = choice._replace(policy=word)
             case _:
-                raise ArgumentTypeError(f"`{word}` is not one of {', '.join(AUTOSCALE_VALUES)}")
+                raise ArgumentTypeError(f"`{word}` is not one of {', '.join(AUTOSCALE_OPTION_WORDS)}")
     return choice
 
 

@@ -19,14 +19,14 @@ def suspend_path(frontend: Frontend) -> FieldPath:
     return (*frontend.run_policy_path.split("."), "suspend")
 
 
-def scale_path(frontend: Frontend) -> FieldPath | None:
+def scale_replicas_path(frontend: Frontend) -> FieldPath | None:
     """Return the field of the scale subresource of a kind; None if it has none."""
     [version] = [version for version in frontend.crd()["spec"]["versions"] if version["name"] == frontend.version]
     paths = (version.get("subresources") or {}).get("scale")
     return tuple(str(paths["specReplicasPath"]).strip(".").split(".")) if paths else None
 
 
-def replicas_path(raw: Mapping[str, Any], group_name: str) -> FieldPath:
+def group_replicas_path(raw: Mapping[str, Any], group_name: str) -> FieldPath:
     """Return the path of the replicas field of a group; raise UserError if the job has none."""
     for path, value in _nested_mappings(raw.get("spec"), ("spec",)):
         if path[-1].lower() == group_name.lower() and "template" in value:
@@ -44,14 +44,14 @@ def with_field(raw: Mapping[str, Any], path: FieldPath, value: Any) -> dict[str,
     return result
 
 
-def merge_patch(path: FieldPath, value: Any) -> dict[str, Any]:
+def merge_patch_for_field(path: FieldPath, value: Any) -> dict[str, Any]:
     patch: Any = value
     for name in reversed(path):
         patch = {name: patch}
     return dict(patch)
 
 
-def check_edit(frontend: Frontend, raw: Mapping[str, Any]) -> None:
+def check_edited_job(frontend: Frontend, raw: Mapping[str, Any]) -> None:
     """Raise UserError if the operator would reject the edited job."""
     try:
         frontend.parse(raw)

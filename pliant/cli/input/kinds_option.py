@@ -76,10 +76,10 @@ def _parse_kind_list(text: str) -> list[str]:
 
 def _find_kinds(kind_name: str, all_frontends: Sequence[Frontend]) -> list[Frontend]:
     from pliant.cli.cluster.job_lookup import kind_names
-    from pliant.frontends.families import KIND_FAMILIES
+    from pliant.frontends.families import API_GROUP_BY_FAMILY
 
     wanted = kind_name.lower()
-    group = KIND_FAMILIES.get(wanted, wanted)
+    group = API_GROUP_BY_FAMILY.get(wanted, wanted)
     if family := [kind for kind in all_frontends if kind.group == group]:
         return family
     # Short names are in the CRDs, which take time to build.

@@ -19,13 +19,13 @@ _MAX_PORT = 65535
 MAX_NODES = 1000
 
 
-def add_node_options(parser: ArgumentParser) -> None:
+def add_local_cluster_options(parser: ArgumentParser) -> None:
     nodes = parser.add_argument_group("nodes")
     nodes.add_argument("--nodes", type=_parse_node_count, default=1, metavar="N", help="Number of nodes (1)")
     nodes.add_argument("--node-cpu", type=parse_positive_int, metavar="N", help="CPUs of each node (default: all)")
     nodes.add_argument("--node-memory", type=_parse_memory, metavar="SIZE", help="Memory of each node, such as 8Gi")
     gpu_help = "GPUs of each node; simulated if this machine has fewer"
-    nodes.add_argument("--node-gpu", type=parse_count, metavar="N", help=gpu_help)
+    nodes.add_argument("--node-gpu", type=parse_non_negative_int, metavar="N", help=gpu_help)
     mount: dict[str, Any] = {"type": parse_mount, "action": "append", "default": [], "metavar": "DIR:/PATH[:ro]"}
     nodes.add_argument("--mount", **mount, help="Mount a directory into all containers; can be repeated")
     network = parser.add_argument_group("network")
@@ -139,7 +139,7 @@ def is_dns_label(text: str) -> bool:
     return re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", text) is not None
 
 
-def parse_count(text: str) -> int:
+def parse_non_negative_int(text: str) -> int:
     if not text.isascii() or not text.isdigit():
         raise ArgumentTypeError(f"`{text}` is not a non-negative integer")
     return int(text)

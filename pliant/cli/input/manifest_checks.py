@@ -8,9 +8,9 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from pliant.cli.input.field_paths import replicas_path, suspend_path
+from pliant.cli.input.field_paths import group_replicas_path, suspend_path
 from pliant.cli.input.local_cluster_options import is_dns_label
-from pliant.cli.input.manifests import Manifest, check_commands, check_kinds
+from pliant.cli.input.manifests import Manifest, no_command_problems, unserved_kind_problems
 from pliant.cli.input.problems import InputProblem, InvalidInput, input_error
 from pliant.errors import ApiError, InvalidSpec
 from pliant.model.labels import MANAGED_BY_VALUE
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pliant.model.job import Job
 
 
-EPOCH_TIMESTAMP = "1970-01-01T00:00:00Z"
+PLACEHOLDER_CREATION_TIMESTAMP = "1970-01-01T00:00:00Z"
 
 
 def frontend_of(manifest: Manifest) -> Frontend | None:
@@ -35,24 +35,24 @@ def frontend_of(manifest: Manifest) -> Frontend | None:
     return frontend if version in (each["name"] for each in frontend.crd()["spec"]["versions"]) else None
 
 
-def plan_kind_of(manifest: Manifest) -> PlanFrontend | None:
+def plan_frontend_of(manifest: Manifest) -> PlanFrontend | None:
     """Return the plan kind of a manifest; None if it is not a scale plan."""
     wanted = (manifest.api_version, manifest.kind)
     plans = (frontend.plan_frontend for frontend in registered_kinds().values())
     return next((kind for kind in plans if kind and wanted == (f"{kind.group}/{kind.version}", kind.kind)), None)
 
 
-def check_runnable(manifests: list[Manifest], catalog: KindRegistry, namespace: str) -> None:
+def check_runnable_locally(manifests: list[Manifest], kind_registry: KindRegistry, namespace: str) -> None:
     """Raise InvalidInput with all problems of the manifests for `pliant run`."""
-    served = {(kind.api_version, kind.kind) for kind in catalog.kinds()}
-    problems = check_kinds(manifests, served)
+    served = {(kind.api_version, kind.kind) for kind in kind_registry.kinds()}
+    problems = unserved_kind_problems(manifests, served)
     for manifest in manifests:
-        kind = catalog.find_kind(manifest.api_version, manifest.kind)
+        kind = kind_registry.find_kind(manifest.api_version, manifest.kind)
         if kind is not None and kind.schema is not None:
             problems += _schema_problems(manifest, kind.schema)
         problems += _namespace_problems(manifest)
     workloads = [manifest for manifest in manifests if manifest.kind == "Pod" or frontend_of(manifest)]
-    problems += _missing_command_problems(workloads, namespace) + check_references(workloads, manifests)
+    problems += _missing_command_problems(workloads, namespace) + undefined_reference_problems(workloads, manifests)
     # A misspelt field is not also reported as missing.
     intended = {(problem.object_title, problem.intended_field) for problem in problems if problem.intended_field}
     problems = [problem for problem in problems if (problem.object_title, problem.field) not in intended]
@@ -66,11 +66,11 @@ def check_runnable(manifests: list[Manifest], catalog: KindRegistry, namespace: 
         raise input_error("nothing to run: the files contain no job", fix=fix)
 
 
-def check_jobs(manifests: list[Manifest], catalog: KindRegistry, namespace: str) -> None:
+def check_jobs_and_plans(manifests: list[Manifest], kind_registry: KindRegistry, namespace: str) -> None:
     """Raise InvalidInput with what any cluster would reject in the jobs and plans."""
     problems = []
-    for manifest in (m for m in manifests if frontend_of(m) or plan_kind_of(m)):
-        kind = catalog.find_kind(manifest.api_version, manifest.kind)
+    for manifest in (m for m in manifests if frontend_of(m) or plan_frontend_of(m)):
+        kind = kind_registry.find_kind(manifest.api_version, manifest.kind)
         found = _schema_problems(manifest, kind.schema) if kind is not None and kind.schema is not None else []
         intended = {problem.intended_field for problem in found}
         found = [problem for problem in found if problem.field not in intended]
@@ -100,7 +100,7 @@ def _namespace_problems(manifest: Manifest) -> list[InputProblem]:
 
 def _job_problems(manifest: Manifest, namespace: str) -> list[InputProblem]:
     """Return what the operator would reject in a job or plan that matches its schema."""
-    if (plans := plan_kind_of(manifest)) is not None:
+    if (plans := plan_frontend_of(manifest)) is not None:
         field, _, problem = plans.parse(manifest.raw).parse_error.partition(": ")
         return [_spec_problem(manifest, field, problem)] if problem else []
     try:
@@ -109,7 +109,7 @@ def _job_problems(manifest: Manifest, namespace: str) -> list[InputProblem]:
         return [_spec_problem(manifest, error.field, error.problem)]
     spec = manifest.raw.get("spec")
     if job is not None and not any(group.size for group in job.groups):
-        path = ".".join(replicas_path(manifest.raw, job.groups[0].name)) if isinstance(spec, Mapping) else "spec"
+        path = ".".join(group_replicas_path(manifest.raw, job.groups[0].name)) if isinstance(spec, Mapping) else "spec"
         return [manifest.field_problem("the job has no replicas, so it would never end", path, "write 1 or more")]
     return []
 
@@ -125,7 +125,7 @@ def _parse_as_new_job(manifest: Manifest, namespace: str) -> Job | None:
     frontend = frontend_of(manifest)
     if frontend is None:
         return None
-    defaults = {"uid": "not-created", "creationTimestamp": EPOCH_TIMESTAMP, "namespace": namespace}
+    defaults = {"uid": "not-created", "creationTimestamp": PLACEHOLDER_CREATION_TIMESTAMP, "namespace": namespace}
     return frontend.parse({**manifest.raw, "metadata": {**defaults, **manifest.raw["metadata"]}})
 
 
@@ -134,7 +134,7 @@ def _missing_command_problems(manifests: list[Manifest], namespace: str) -> list
     return [
         problem
         for manifest in manifests
-        for problem in check_commands([manifest])
+        for problem in no_command_problems([manifest])
         if not problem.field.lower().endswith(_supplied_command_paths(manifest, namespace))
     ]
 
@@ -250,12 +250,12 @@ OBJECT_REFERENCE_FIELDS = {
     "secretRef": ("Secret", "name"),
     "secretKeyRef": ("Secret", "name"),
 }
-BUILTIN_OBJECTS = frozenset({("ConfigMap", "kube-root-ca.crt")})
+OBJECTS_IN_EVERY_NAMESPACE = frozenset({("ConfigMap", "kube-root-ca.crt")})
 
 
-def check_references(workloads: Iterable[Manifest], manifests: Iterable[Manifest]) -> list[InputProblem]:
+def undefined_reference_problems(workloads: Iterable[Manifest], manifests: Iterable[Manifest]) -> list[InputProblem]:
     """Return the objects that pods reference and no manifest defines."""
-    defined = {(manifest.kind, manifest.name) for manifest in manifests} | BUILTIN_OBJECTS
+    defined = {(manifest.kind, manifest.name) for manifest in manifests} | OBJECTS_IN_EVERY_NAMESPACE
     return [
         _missing_object_problem(manifest, path, kind, name, [known for of_kind, known in defined if of_kind == kind])
         for manifest in workloads

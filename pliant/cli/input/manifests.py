@@ -12,7 +12,7 @@ from typing import Any
 from pliant.cli.input.problems import InputProblem, InvalidInput, SourceLocation, input_error
 from pliant.cli.input.yaml_reader import MAX_FILE_BYTES, YamlDocument, parse_documents
 
-STDIN = "-"
+STDIN_PATH = "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def load_manifests(paths: Sequence[str]) -> list[Manifest]:
     manifests = [
         manifest
         for path in paths
-        for document in parse_documents("<stdin>" if path == STDIN else path, _read_file(path))
+        for document in parse_documents("<stdin>" if path == STDIN_PATH else path, _read_file(path))
         for manifest in _parse_objects(document, document.value, "")
     ]
     if not manifests:
@@ -67,7 +67,7 @@ def load_manifests(paths: Sequence[str]) -> list[Manifest]:
 
 def _read_file(path: str) -> bytes:
     try:
-        if path == STDIN:
+        if path == STDIN_PATH:
             return sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
         with Path(path).open("rb") as file:
             return file.read(MAX_FILE_BYTES + 1)
@@ -116,7 +116,7 @@ def _duplicate_problems(manifests: Iterable[Manifest]) -> list[InputProblem]:
     return problems
 
 
-def check_kinds(manifests: Iterable[Manifest], served: Collection[tuple[str, str]]) -> list[InputProblem]:
+def unserved_kind_problems(manifests: Iterable[Manifest], served: Collection[tuple[str, str]]) -> list[InputProblem]:
     """Return the manifests whose `(apiVersion, kind)` is not served."""
     unserved = [manifest for manifest in manifests if (manifest.api_version, manifest.kind) not in served]
     return [_unserved_kind_problem(manifest, served) for manifest in unserved]
@@ -133,7 +133,7 @@ def _unserved_kind_problem(manifest: Manifest, served: Collection[tuple[str, str
     return manifest.field_problem(f"unknown kind `{manifest.kind}`", "kind", fix)
 
 
-def check_commands(manifests: Iterable[Manifest]) -> list[InputProblem]:
+def no_command_problems(manifests: Iterable[Manifest]) -> list[InputProblem]:
     """Return the containers without a command; local pods do not use the command of the image."""
     return [
         manifest.field_problem(_NO_COMMAND, f"{path}.command", _COMMAND_FIX)

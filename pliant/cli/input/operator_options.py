@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from pliant.cli.input.kinds_option import add_kinds_option
 from pliant.cli.input.local_cluster_options import (
-    parse_count,
     parse_duration_option,
     parse_namespace_name,
+    parse_non_negative_int,
     parse_port,
     parse_positive_int,
 )
@@ -27,14 +27,14 @@ DEFAULT_LEASE_NAME = "pliant-operator"
 ListenAddress = tuple[str | None, int]  # a host (None: all addresses) and a port
 
 
-def add_cluster_options(parser: ArgumentParser) -> None:
+def add_api_server_options(parser: ArgumentParser) -> None:
     group = parser.add_argument_group("cluster")
     group.add_argument("--kubeconfig", type=Path, metavar="FILE", help="Path of the kubeconfig file")
     group.add_argument("--context", metavar="NAME", help="Context of the kubeconfig (default: the current context)")
     server_help = "URL of the API server (default: that of the context); HOST:PORT uses the scheme of the context"
     group.add_argument("--server", "--master", type=_parse_server_url, metavar="URL", help=server_help)
     in_cluster_help = "Use the service account of this pod: true or false (default: if there is no kubeconfig)"
-    group.add_argument("--run-in-cluster", **boolean_flag(default=None), help=in_cluster_help)
+    group.add_argument("--run-in-cluster", **boolean_option_arguments(default=None), help=in_cluster_help)
 
 
 def add_controller_options(parser: ArgumentParser) -> None:
@@ -67,7 +67,7 @@ def add_timeout_options(parser: ArgumentParser) -> None:
     retry_help = "Total time during which such pods are recreated; 0 means never"
     add_duration_option(group, "--creating-restart-period", "1h", retry_help)
     fail_help = "Fail the job after that time instead of waiting (false)"
-    group.add_argument("--enable-creating-failed", **boolean_flag(), help=fail_help)
+    group.add_argument("--enable-creating-failed", **boolean_option_arguments(), help=fail_help)
     node_help = "Time after which the pods of a NotReady node count as lost"
     add_duration_option(group, "--node-grace-period", "10s", node_help)
 
@@ -75,11 +75,11 @@ def add_timeout_options(parser: ArgumentParser) -> None:
 def add_plan_retention_options(parser: ArgumentParser) -> None:
     group = parser.add_argument_group("scale plans")
     history_help = "Finished plans kept for each job (10)"
-    group.add_argument("--plan-history", type=parse_count, default=10, metavar="N", help=history_help)
+    group.add_argument("--plan-history", type=parse_non_negative_int, default=10, metavar="N", help=history_help)
     add_duration_option(group, "--plan-ttl", "30m", "Time for which finished plans are kept")
 
 
-def add_master_options(parser: ArgumentParser) -> None:
+def add_job_master_options(parser: ArgumentParser) -> None:
     group = parser.add_argument_group("masters of ElasticJobs")
     image_help = "Image with Pliant for masters without an image (default: run the current Python)"
     group.add_argument("--master-image", default="", metavar="IMAGE", help=image_help)
@@ -94,9 +94,9 @@ def operator_config(args: Namespace) -> OperatorConfig:
         plan_ttl=args.plan_ttl,
         master_image=image,
         master_command=OperatorConfig().master_command if image else local_master_command(),
-        creation_timeout=args.creating_duration_period,
+        container_creation_timeout=args.creating_duration_period,
         creation_retry_window=args.creating_restart_period,
-        should_fail_on_creation=args.enable_creating_failed,
+        should_fail_on_creation_timeout=args.enable_creating_failed,
         node_grace_period=args.node_grace_period,
     )
 
@@ -109,13 +109,15 @@ def local_master_command() -> tuple[str, ...]:
 def add_log_options(parser: ArgumentParser) -> None:
     group = parser.add_argument_group("logging")
     group.add_argument("--log-format", choices=LOG_FORMATS, default="text", help="Log format: text or json (text)")
-    number: dict[str, Any] = {"type": parse_count, "default": 0, "dest": "verbosity", "metavar": "N"}
+    number: dict[str, Any] = {"type": parse_non_negative_int, "default": 0, "dest": "verbosity", "metavar": "N"}
     verbosity_help = f"Log level; {DEBUG_VERBOSITY} or higher enables debug messages (0)"
     group.add_argument("-v", "--v", **number, help=verbosity_help)
-    group.add_argument("--logtostderr", **boolean_flag(), help="Accepted and ignored: logs always go to standard error")
+    group.add_argument(
+        "--logtostderr", **boolean_option_arguments(), help="Accepted and ignored: logs always go to standard error"
+    )
 
 
-def add_metrics_options(parser: ArgumentParser) -> None:
+def add_monitoring_options(parser: ArgumentParser) -> None:
     group = parser.add_argument_group("monitoring")
     address: dict[str, Any] = {"type": _parse_listen_address, "metavar": "[HOST]:PORT"}
     metrics_help = "Address of /metrics, /healthz and /readyz; a port alone is on 127.0.0.1 (default: none)"
@@ -129,7 +131,9 @@ def add_metrics_options(parser: ArgumentParser) -> None:
 
 def add_lease_options(parser: ArgumentParser) -> None:
     group = parser.add_argument_group("leader election")
-    group.add_argument("--leader-elect", **boolean_flag(), help="Reconcile only while holding the leader lease (false)")
+    group.add_argument(
+        "--leader-elect", **boolean_option_arguments(), help="Reconcile only while holding the leader lease (false)"
+    )
     spans = {
         "lease-duration": "Time after which another operator takes over from a dead leader (15s)",
         "renew-deadline": "Time after which a leader that cannot renew its lease stops (2/3 of the duration)",
@@ -167,7 +171,7 @@ def _parse_server_url(text: str) -> str:
     return text
 
 
-def boolean_flag(default: bool | None = False) -> dict[str, Any]:
+def boolean_option_arguments(default: bool | None = False) -> dict[str, Any]:
     """Return the arguments of a Go-style boolean option: `--leader-elect`, `--leader-elect=false`."""
     return {"type": _parse_bool, "nargs": "?", "const": True, "default": default, "metavar": "true"}
 

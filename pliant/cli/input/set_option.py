@@ -18,7 +18,7 @@ _PATH_STEP = re.compile(r"\.?(?:\[(\d+)\]|\[?\"([^\"]+)\"\]?|([^.\[\]\"]+))")
 _SET_EXAMPLE = "write PATH=VALUE, for example --set spec.replicaSpecs.worker.replicas=4"
 
 
-def with_settings(manifests: Iterable[Manifest], settings: Sequence[str]) -> list[Manifest]:
+def with_job_fields_set(manifests: Iterable[Manifest], settings: Sequence[str]) -> list[Manifest]:
     """Return the manifests with the fields set in every job; other objects are unchanged."""
     changes = [_parse_setting(text) for text in settings]
     if not changes:

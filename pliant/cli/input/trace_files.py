@@ -14,10 +14,17 @@ from typing import Any
 from pliant.cli.input.yaml_reader import YamlDocument, parse_documents
 from pliant.errors import UserError
 from pliant.simulation.trace import SimulationTrace
-from pliant.simulation.trace_reader import TABLE_FIELDS, TraceRow, read_jobs, read_nodes, read_services, read_windows
+from pliant.simulation.trace_reader import (
+    TRACE_TABLE_FIELDS,
+    TraceRow,
+    read_jobs,
+    read_measurement_windows,
+    read_nodes,
+    read_services,
+)
 
-TRACE_TABLES = ("nodes", "jobs", "services", "windows")
-TIME_FIELDS = {"until": "end_at", "period": "period", "urgent_period": "urgent_period"}
+TRACE_TABLE_NAMES = ("nodes", "jobs", "services", "windows")
+TRACE_TIME_FIELDS = {"until": "end_at", "period": "period", "urgent_period": "urgent_period"}
 # the column that identifies each table of a CSV file; the first match counts
 _TABLE_COLUMNS = {"jobs": "submit", "services": "replicas", "windows": "end", "nodes": "count"}
 
@@ -26,7 +33,7 @@ _TABLE_COLUMNS = {"jobs": "submit", "services": "replicas", "windows": "end", "n
 class TraceTables:
     """The rows of all files, by table."""
 
-    rows: dict[str, list[TraceRow]] = field(default_factory=lambda: {table: [] for table in TRACE_TABLES})
+    rows: dict[str, list[TraceRow]] = field(default_factory=lambda: {table: [] for table in TRACE_TABLE_NAMES})
     times: dict[str, TraceRow] = field(default_factory=dict)
 
 
@@ -43,8 +50,8 @@ def read_trace(files: Sequence[str]) -> SimulationTrace:
         nodes=tuple(read_nodes(tables.rows["nodes"])),
         jobs=tuple(read_jobs(tables.rows["jobs"])),
         services=tuple(read_services(tables.rows["services"])),
-        windows=tuple(read_windows(tables.rows["windows"])),
-        **{TIME_FIELDS[name]: row.duration_seconds(name, math.inf) for name, row in tables.times.items()},
+        windows=tuple(read_measurement_windows(tables.rows["windows"])),
+        **{TRACE_TIME_FIELDS[name]: row.duration_seconds(name, math.inf) for name, row in tables.times.items()},
     )
     if not trace.nodes:
         raise UserError(f"{', '.join(files)}: no nodes; add a table with the columns name, count, cpu, memory")
@@ -101,7 +108,7 @@ def _detect_table(location: str, columns: Sequence[str]) -> str:
     for table, column in _TABLE_COLUMNS.items():
         if column in columns:
             return table
-    known = "; ".join(f"{table}: {', '.join(TABLE_FIELDS[table])}" for table in TRACE_TABLES)
+    known = "; ".join(f"{table}: {', '.join(TRACE_TABLE_FIELDS[table])}" for table in TRACE_TABLE_NAMES)
     required = ", ".join(f"`{column}` for {table}" for table, column in _TABLE_COLUMNS.items())
     raise UserError(f"{location}: unknown table; it needs a column {required}. Columns: {known}")
 
@@ -110,15 +117,15 @@ def _read_yaml(name: str, data: bytes, tables: TraceTables) -> None:
     for document in parse_documents(name, data):
         value = document.value
         if not isinstance(value, dict):
-            tables_text = ", ".join(TRACE_TABLES)
+            tables_text = ", ".join(TRACE_TABLE_NAMES)
             raise UserError(f"{document.location_of()}: must be a mapping with {tables_text}")
         for key, content in value.items():
-            if key in TRACE_TABLES:
+            if key in TRACE_TABLE_NAMES:
                 tables.rows[key] += _parse_yaml_rows(document, key, content)
-            elif key in TIME_FIELDS:
+            elif key in TRACE_TIME_FIELDS:
                 tables.times[key] = TraceRow({key: content}, _field_location(document, ""))
             else:
-                known = ", ".join((*TRACE_TABLES, *TIME_FIELDS))
+                known = ", ".join((*TRACE_TABLE_NAMES, *TRACE_TIME_FIELDS))
                 raise UserError(f"{document.location_of(key)}: unknown field `{key}`; known fields: {known}")
 
 

@@ -8,20 +8,20 @@ from datetime import timedelta
 
 from pliant.cli.durations import format_duration
 from pliant.cli.explain.failure_hints import suggest_fix
-from pliant.cli.local.run_state import FailedReplica, GroupStatusLine, RunState, StuckReplica, group_restarts
+from pliant.cli.local.run_state import FailedReplica, GroupStatusLine, RunState, StuckReplica, charged_group_restarts
 from pliant.cli.output.log_streams import LogStreams
 from pliant.cli.output.style import TerminalStyle
 from pliant.engine.sizing import with_applied_sizes
-from pliant.engine.status.messages import describe_exit, join_names, pluralize
+from pliant.engine.status.messages import describe_exit, pluralize, summarize_names
 from pliant.model.job import Job
 from pliant.model.state import JobPhase
 
-RUNNING_PHASE = "Running"
-MAX_QUOTED = 4
+RUNNING_POD_PHASE = "Running"
+MAX_SUMMARY_ITEMS = 4
 EXIT_SUCCESS = 0
 EXIT_FAILED = 1
 EXIT_TIMEOUT = 124
-PHASE_EXITS = {
+UNSUCCESSFUL_PHASE_EXITS = {
     JobPhase.FAILED: (EXIT_FAILED, "failed"),
     JobPhase.TIMEOUT: (3, "timed out"),
     JobPhase.NODE_FAIL: (4, "failed because its node failed"),
@@ -30,7 +30,7 @@ PHASE_EXITS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionResult:
+class RunResult:
     """The text and exit code of a run."""
 
     exit_code: int
@@ -39,7 +39,7 @@ class SessionResult:
 
 def summarize_finished_run(
     run_state: RunState, logs: LogStreams, elapsed: timedelta, style: TerminalStyle
-) -> SessionResult:
+) -> RunResult:
     """Summarize a run whose jobs have all ended."""
     lines, code = [], EXIT_SUCCESS
     for job in run_state.jobs:
@@ -48,18 +48,18 @@ def summarize_finished_run(
             lines.append(_success_text(job, run_state, elapsed, style))
         else:
             lines += _failure_lines(job, run_state, logs, elapsed, style)
-            job_code = PHASE_EXITS.get(job.state.phase, (EXIT_FAILED, ""))[0] if job.state else EXIT_FAILED
+            job_code = UNSUCCESSFUL_PHASE_EXITS.get(job.state.phase, (EXIT_FAILED, ""))[0] if job.state else EXIT_FAILED
             code = EXIT_FAILED if EXIT_FAILED in (code, job_code) else code or job_code  # the first one counts
-    return SessionResult(exit_code=code, text="\n".join(lines))
+    return RunResult(exit_code=code, text="\n".join(lines))
 
 
-def summarize_stuck_run(stuck_replicas: Sequence[StuckReplica], style: TerminalStyle) -> SessionResult:
+def summarize_stuck_run(stuck_replicas: Sequence[StuckReplica], style: TerminalStyle) -> RunResult:
     """Summarize a run with replicas that can never start; replicas with the same reason share a line."""
     lines = [
-        f"{style.red('✘')} {style.bold(f'{job} cannot start')}: {join_names(names)}: {reason}"
+        f"{style.red('✘')} {style.bold(f'{job} cannot start')}: {summarize_names(names)}: {reason}"
         for (job, reason), names in _group_by_reason(stuck_replicas).items()
     ]
-    return SessionResult(exit_code=EXIT_FAILED, text="\n".join(lines))
+    return RunResult(exit_code=EXIT_FAILED, text="\n".join(lines))
 
 
 def _group_by_reason(stuck_replicas: Iterable[StuckReplica]) -> dict[tuple[str, str], list[str]]:
@@ -71,22 +71,24 @@ def _group_by_reason(stuck_replicas: Iterable[StuckReplica]) -> dict[tuple[str, 
 
 def summarize_timed_out_run(
     run_state: RunState, logs: LogStreams, timeout: timedelta, style: TerminalStyle
-) -> SessionResult:
+) -> RunResult:
     """Summarize a run that reached --timeout: unfinished groups, their last log lines, and what blocks them."""
     lines = [f"{style.red('✘')} {style.bold(f'not finished after {format_duration(timeout)}')} (--timeout)"]
     for line in run_state.group_lines():
         job = next(job for job in run_state.jobs if job.key.name == line.job)
         if job.state is not None and job.state.phase.is_final:
             continue
-        lines.append(f"  {line.job}/{line.group}: {line.phase}, {line.ready_text} running; {line.message}")
+        lines.append(f"  {line.job}/{line.group}: {line.phase}, {line.replica_counts_text} running; {line.message}")
         lines += [f"    {style.dim(f'{name} │')} {text}" for name, text in _last_lines_of_group(run_state, logs, line)]
     for (job_name, reason), names in _group_by_reason(run_state.stuck_replicas()).items():
-        lines.append(f"  {job_name}: {join_names(names)} not started: {reason}")
-    return SessionResult(exit_code=EXIT_TIMEOUT, text="\n".join(lines))
+        lines.append(f"  {job_name}: {summarize_names(names)} not started: {reason}")
+    return RunResult(exit_code=EXIT_TIMEOUT, text="\n".join(lines))
 
 
 def _last_lines_of_group(run_state: RunState, logs: LogStreams, group_line: GroupStatusLine) -> list[tuple[str, str]]:
-    pods = [pod for pod in run_state.pods_of_group(group_line) if pod.status.phase == RUNNING_PHASE][:MAX_QUOTED]
+    pods = [pod for pod in run_state.pods_of_group(group_line) if pod.status.phase == RUNNING_POD_PHASE][
+        :MAX_SUMMARY_ITEMS
+    ]
     return [(run_state.log_prefix(pod), logs.last_line_of_pod(pod.metadata.uid) or "(no output)") for pod in pods]
 
 
@@ -95,16 +97,16 @@ def _success_text(job: Job, run_state: RunState, elapsed: timedelta, style: Term
     groups = [group for group in sized_job.groups if not group.is_master]
     sizes = [pluralize(group.size, group.name) for group in groups if group.size or not job.has_master]
     total = sum(group.size for group in groups)
-    replicas = ", ".join(sizes) if len(sizes) <= MAX_QUOTED else f"{total} replicas in {len(sizes)} groups"
+    replicas = ", ".join(sizes) if len(sizes) <= MAX_SUMMARY_ITEMS else f"{total} replicas in {len(sizes)} groups"
     result = style.bold(f"{job.key.name} succeeded")
-    reports = [str(progress) for group in job.groups if (progress := run_state.group_progress(job, group))]
-    progress_text = f"; {'; '.join(list(dict.fromkeys(reports))[:MAX_QUOTED])}" if reports else ""
+    reports = [str(progress) for group in job.groups if (progress := run_state.progress_from_logs(job, group))]
+    progress_text = f"; {'; '.join(list(dict.fromkeys(reports))[:MAX_SUMMARY_ITEMS])}" if reports else ""
     # A fault-tolerant job may succeed with failed replicas.
     failures = [f"{each.replica_name} {describe_exit(each.pod.exit)}" for each in run_state.unrecovered_failures(job)]
     lost = "" if failures else _lost_replicas_text(job)
     details = f"{replicas}{_restarts_text(job)}{lost}{progress_text}"
     text = f"{style.green('✔')} {result} in {format_duration(elapsed)} ({details})"
-    return f"{text}, with failed replicas: {join_names(failures)}" if failures else text
+    return f"{text}, with failed replicas: {summarize_names(failures)}" if failures else text
 
 
 def _lost_replicas_text(job: Job) -> str:
@@ -116,7 +118,7 @@ def _lost_replicas_text(job: Job) -> str:
 
 
 def _restarts_text(job: Job) -> str:
-    total = sum(group_restarts(job, group) for group in job.groups)
+    total = sum(charged_group_restarts(job, group) for group in job.groups)
     return f", {pluralize(total, 'restart')}" if total else ""
 
 
@@ -126,7 +128,7 @@ def _failure_lines(
     if run_state.was_deleted(job):
         result = style.bold(f"{job.key.name} was deleted")
         return [f"{style.red('✘')} {result} after {format_duration(elapsed)}, before it finished"]
-    phase = PHASE_EXITS.get(job.state.phase, (EXIT_FAILED, "failed"))[1] if job.state else "failed"
+    phase = UNSUCCESSFUL_PHASE_EXITS.get(job.state.phase, (EXIT_FAILED, "failed"))[1] if job.state else "failed"
     message = job.state.message if job.state else "not reconciled by an operator"
     result = style.bold(f"{job.key.name} {phase}")
     lines = [f"{style.red('✘')} {result} after {format_duration(elapsed)}{_restarts_text(job)}: {message}"]

@@ -9,16 +9,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from pliant.cli.cluster.apply import ManifestApplier, frontends_in, install_crds
+from pliant.cli.cluster.apply import LocalObjectCreator, frontends_in, install_crds
 from pliant.cli.explain.os_errors import is_disk_full
 from pliant.cli.input.manifests import Manifest
 from pliant.cli.input.operator_options import local_master_command
-from pliant.cli.local.run_result import (
-    SessionResult,
-    summarize_finished_run,
-    summarize_stuck_run,
-    summarize_timed_out_run,
-)
+from pliant.cli.local.run_result import RunResult, summarize_finished_run, summarize_stuck_run, summarize_timed_out_run
 from pliant.cli.local.run_state import RunState, StuckReplica
 from pliant.cli.output.log_lines import sanitize_line
 from pliant.cli.output.log_streams import LogStreams
@@ -40,10 +35,10 @@ from pliant.model.state import JobPhase
 from pliant.plugins.registry import registered_kinds
 from pliant.runtime.clock import SystemClock
 
-LOG_DRAIN_TIMEOUT = timedelta(seconds=5)  # how long streams of ended containers may be idle before they are closed
-ALL_PHASES = frozenset(JobPhase)
+LOG_DRAIN_IDLE_TIMEOUT = timedelta(seconds=5)  # how long streams of ended containers may be idle before they are closed
+PHASE_CHANGE_REASONS = frozenset(JobPhase)
 MAX_SIMILAR_WARNINGS = 3  # warnings that differ only in the object are shown this often
-CHANGE_BATCH_DELAY = 0.02  # seconds during which changes are collected
+CHANGE_BATCH_DELAY_SECONDS = 0.02  # seconds during which changes are collected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +46,7 @@ class RunPlan:
     """What to run, and for how long at most."""
 
     manifests: list[Manifest]
-    catalog: KindRegistry
+    kind_registry: KindRegistry
     namespace: str
     timeout: timedelta | None
     style: TerminalStyle
@@ -82,7 +77,7 @@ class RunSession:
         self._shown_notes: set[tuple[str, str, str]] = set()
         self._similar_warnings: dict[str, int] = {}
 
-    async def run(self, started_at: float, data_dir: Path) -> SessionResult:
+    async def run_jobs(self, started_at: float, data_dir: Path) -> RunResult:
         """Apply the manifests, follow the jobs to their end, and return the result."""
         timeout = self._plan.timeout
         deadline = started_at + timeout.total_seconds() if timeout else None
@@ -102,13 +97,13 @@ class RunSession:
             # The job watch may report the end before the pod watch reports the last containers.
             for pod in (await self._client.list(PODS, decode_as=Pod)).items:
                 self._logs.follow_pod(pod)
-            await self._logs.drain(LOG_DRAIN_TIMEOUT)
+            await self._logs.drain_and_close(LOG_DRAIN_IDLE_TIMEOUT)
             if stuck:
                 return summarize_stuck_run(stuck, self._plan.style)
             elapsed = timedelta(seconds=asyncio.get_running_loop().time() - started_at)
             return summarize_finished_run(self._run_state, self._logs, elapsed, self._plan.style)
         finally:
-            await self._logs.drain(timedelta(0))
+            await self._logs.drain_and_close(timedelta(0))
             for task in background:
                 task.cancel()
 
@@ -132,32 +127,32 @@ class RunSession:
             if new is not None:
                 self._update_job(frontend, new)
             elif old is not None and (key := self._run_state.mark_job_deleted(old["metadata"].get("uid", ""))):
-                self._view.note(f"! {key.name} was deleted")
+                self._view.show_note(f"! {key.name} was deleted")
                 self._changed.set()
 
         return Informer(self._client, resource_of(frontend), dict, on_change=changed)
 
     async def _apply_manifests(self) -> None:
-        applier = ManifestApplier(self._client, self._plan.catalog, self._plan.namespace)
-        for raw in await applier.apply(self._plan.manifests):
+        applier = LocalObjectCreator(self._client, self._plan.kind_registry, self._plan.namespace)
+        for raw in await applier.create_and_return_jobs(self._plan.manifests):
             group = raw["apiVersion"].partition("/")[0]
             self._update_job(registered_kinds()[group, raw["kind"]], raw)
-        self._view.reserve_prefixes(self._run_state.expected_log_prefixes())
-        for shortage in self._run_state.resource_shortages():
-            self._view.note(f"! {shortage}")
+        self._view.register_log_prefixes(self._run_state.expected_log_prefixes())
+        for shortage in self._run_state.total_shortage_texts():
+            self._view.show_note(f"! {shortage}")
 
     async def _wait_until_finished(self, data_dir: Path) -> list[StuckReplica]:
         """Wait until all jobs have ended, or until a replica can never start; return such replicas."""
         while True:
-            self._view.show(self._run_state.group_lines())
+            self._view.show_group_status(self._run_state.group_lines())
             if is_disk_full(data_dir):
                 self._show_warning("", f"the disk of {data_dir} is full: logs are truncated")
-            if self._run_state.is_finished():
+            if self._run_state.are_all_jobs_finished():
                 return []
             if permanent := [stuck for stuck in self._run_state.stuck_replicas() if stuck.is_permanent]:
                 return permanent
             await self._changed.wait()
-            await asyncio.sleep(CHANGE_BATCH_DELAY)
+            await asyncio.sleep(CHANGE_BATCH_DELAY_SECONDS)
             self._changed.clear()
 
     def _update_job(self, frontend: Frontend, raw: dict[str, Any]) -> None:
@@ -170,9 +165,9 @@ class RunSession:
         """Show timeline entries that do not change the phase, such as resizes and replaced replicas."""
         for entry in job.state.timeline if job.state else ():
             note = (str(job.key), entry.reason, f"{entry.at} {entry.message}")
-            if entry.reason not in ALL_PHASES and note not in self._shown_notes:
+            if entry.reason not in PHASE_CHANGE_REASONS and note not in self._shown_notes:
                 self._shown_notes.add(note)
-                self._view.note(sanitize_line(f"{job.key.name}: {entry.message}"))
+                self._view.show_note(sanitize_line(f"{job.key.name}: {entry.message}"))
 
     def _on_pod_change(self, old: Pod | None, new: Pod | None) -> None:
         if new is not None:
@@ -199,13 +194,13 @@ class RunSession:
         self._shown_notes.add(note)
         count = self._similar_warnings[message] = self._similar_warnings.get(message, 0) + 1
         if count <= MAX_SIMILAR_WARNINGS:
-            self._view.note(sanitize_line(f"! {object_name}: {message}" if object_name else f"! {message}"))
+            self._view.show_note(sanitize_line(f"! {object_name}: {message}" if object_name else f"! {message}"))
         elif count == MAX_SIMILAR_WARNINGS + 1:
-            self._view.note(sanitize_line(f"! {object_name} and others: same warning"))
+            self._view.show_note(sanitize_line(f"! {object_name} and others: same warning"))
 
     def _on_log_line(self, pod: Pod, container: str, line: str) -> None:
-        if self._run_state.record_progress(pod, line):
+        if self._run_state.record_progress_from_log(pod, line):
             self._changed.set()
         prefix = self._run_state.log_prefix(pod)
         is_ambiguous = len(pod.spec.containers) + len(pod.spec.init_containers) > 1
-        self._view.log(f"{prefix}/{container}" if is_ambiguous else prefix, line)
+        self._view.show_log_line(f"{prefix}/{container}" if is_ambiguous else prefix, line)

@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from pliant.cli.cluster.job_context import natural_sort_key, partition_pods, pod_group, replica_name
-from pliant.cli.explain.capacity import UNSCHEDULABLE_REASON, find_shortages, shortage_text, total_shortage_text
-from pliant.cli.output.progress import GroupProgress, parse_progress
+from pliant.cli.cluster.job_context import (
+    natural_sort_key,
+    replica_group_of,
+    replica_name,
+    separate_master_created_pods,
+)
+from pliant.cli.explain.capacity import (
+    UNSCHEDULABLE_REASON,
+    find_permanent_shortages,
+    shortage_text,
+    total_shortage_text,
+)
+from pliant.cli.output.progress import TrainingProgress, parse_progress_line
 from pliant.controllers.observe import observe
-from pliant.engine.pods.replicas import Replica, Replicas, ReplicaState, match_pods
+from pliant.engine.pods.replicas import Replica, Replicas, ReplicaState, match_pods_to_replicas
 from pliant.engine.sizing import with_applied_sizes
-from pliant.engine.status.messages import describe_problems
+from pliant.engine.status.messages import describe_start_problems
 from pliant.kube.objects import Node, Pod
 from pliant.model import labels
 from pliant.model.job import Job, JobKey, ReplicaGroup
@@ -41,10 +51,10 @@ class GroupStatusLine:
     restarts: int
     message: str
     failed: int = 0  # replicas that failed for good
-    progress: GroupProgress | None = None
+    progress: TrainingProgress | None = None
 
     @property
-    def ready_text(self) -> str:
+    def replica_counts_text(self) -> str:
         """How many replicas run and how many have succeeded: `1/2, 1 done`."""
         if self.succeeded and self.succeeded == self.size:
             return f"{self.succeeded}/{self.size} done"
@@ -86,7 +96,7 @@ class RunState:
         # the latest replica of each rank, for jobs whose master reuses ranks
         self._latest_index_by_rank: dict[tuple[JobKey, str, int], int] = {}
         self._nodes: Sequence[Node] = ()
-        self._progress: dict[tuple[JobKey, str], GroupProgress] = {}
+        self._progress: dict[tuple[JobKey, str], TrainingProgress] = {}
         self._deleted_jobs: set[JobKey] = set()
 
     @property
@@ -96,10 +106,10 @@ class RunState:
     def set_nodes(self, nodes: Sequence[Node]) -> None:
         self._nodes = nodes
 
-    def resource_shortages(self) -> Iterator[str]:
+    def total_shortage_texts(self) -> Iterator[str]:
         """Yield jobs that request more in total than the nodes have, though each replica fits."""
         for job in self._jobs.values():
-            fits = not any(find_shortages(group.template, self._nodes) for group in job.groups)
+            fits = not any(find_permanent_shortages(group.template, self._nodes) for group in job.groups)
             if fits and (shortage := total_shortage_text(job.groups, self._nodes)):
                 yield f"{job.key.name}: {shortage}"
 
@@ -121,18 +131,18 @@ class RunState:
         self._deleted_jobs.add(key)
         return key
 
-    def record_progress(self, pod: Pod, log_line: str) -> bool:
+    def record_progress_from_log(self, pod: Pod, log_line: str) -> bool:
         """Record the progress that a log line reports; return whether it reports any."""
         job = self.owning_job(pod)
         if job is None:
             return False
-        key = (job.key, pod_group(job, pod))
-        progress = parse_progress(log_line, self._progress.get(key))
+        key = (job.key, replica_group_of(job, pod))
+        progress = parse_progress_line(log_line, self._progress.get(key))
         if progress is not None:
             self._progress[key] = progress
         return progress is not None
 
-    def group_progress(self, job: Job, group: ReplicaGroup) -> GroupProgress | None:
+    def progress_from_logs(self, job: Job, group: ReplicaGroup) -> TrainingProgress | None:
         return self._progress.get((job.key, labels.normalize_group_name(group.name)))
 
     def was_deleted(self, job: Job) -> bool:
@@ -144,7 +154,7 @@ class RunState:
         if job is None:
             return
         self._pods[job.key][pod.metadata.name] = pod
-        observed = observe(job, partition_pods(job, (pod,))).pods[0]
+        observed = observe(job, separate_master_created_pods(job, (pod,))).pods[0]
         if observed.rank >= 0:
             rank = (job.key, observed.group, observed.rank)
             self._latest_index_by_rank[rank] = max(observed.index, self._latest_index_by_rank.get(rank, 0))
@@ -165,7 +175,7 @@ class RunState:
     def pods_of_group(self, group_line: GroupStatusLine) -> list[Pod]:
         group = labels.normalize_group_name(group_line.group)
         jobs = ((self._jobs[key], pods) for key, pods in self._pods.items() if key.name == group_line.job)
-        found = [pod for job, pods in jobs for pod in pods.values() if pod_group(job, pod) == group]
+        found = [pod for job, pods in jobs for pod in pods.values() if replica_group_of(job, pod) == group]
         return sorted(found, key=lambda pod: natural_sort_key(pod.metadata.name))
 
     def expected_log_prefixes(self) -> Iterator[str]:
@@ -189,14 +199,14 @@ class RunState:
     def group_lines(self) -> list[GroupStatusLine]:
         matched = [(job, self._match_replicas(job)) for job in self._jobs.values()]
         return [
-            replace(_group_status_line(job, group, replicas), progress=self.group_progress(job, group))
+            replace(_group_status_line(job, group, replicas), progress=self.progress_from_logs(job, group))
             for job, replicas in matched
             for group in job.groups
             # A master may use groups that the spec leaves empty; they are shown once they have replicas.
             if group.size or replicas.in_group(group) or not job.has_master
         ]
 
-    def is_finished(self) -> bool:
+    def are_all_jobs_finished(self) -> bool:
         return all(self._is_job_finished(job) for job in self._jobs.values())
 
     def _is_job_finished(self, job: Job) -> bool:
@@ -208,8 +218,8 @@ class RunState:
             if job.state is not None and job.state.phase.is_final:
                 continue
             for replica in self._match_replicas(job).all:
-                if replica.pod is not None and replica.pod.problem and not replica.state.has_started:
-                    yield self._to_stuck_replica(job, replica, replica.pod.problem)
+                if replica.pod is not None and replica.pod.start_problem and not replica.state.has_started:
+                    yield self._to_stuck_replica(job, replica, replica.pod.start_problem)
 
     def root_cause(self, job: Job) -> FailedReplica | None:
         """Return the earliest failure that no restart recovered."""
@@ -234,7 +244,7 @@ class RunState:
 
     def _to_stuck_replica(self, job: Job, replica: Replica, reason: str) -> StuckReplica:
         is_permanent = reason.startswith(PERMANENT_WAIT_REASONS)
-        shortages = find_shortages(replica.rank.group.template, self._nodes)
+        shortages = find_permanent_shortages(replica.rank.group.template, self._nodes)
         if shortages and reason.startswith(UNSCHEDULABLE_REASON):
             reason, is_permanent = shortage_text(shortages), True
         name, pod_name = replica.display_name, replica.pod_name
@@ -242,12 +252,12 @@ class RunState:
 
     def _match_replicas(self, job: Job) -> Replicas:
         state = job.state or _initial_state(job)
-        observed = observe(job, partition_pods(job, self._pods[job.key].values()))
-        return match_pods(with_applied_sizes(job, state), observed, state, job.created_at)
+        observed = observe(job, separate_master_created_pods(job, self._pods[job.key].values()))
+        return match_pods_to_replicas(with_applied_sizes(job, state), observed, state, job.created_at)
 
 
-def group_restarts(job: Job, group: ReplicaGroup) -> int:
-    return job.state.group(group.name).charged_restarts if job.state else 0
+def charged_group_restarts(job: Job, group: ReplicaGroup) -> int:
+    return job.state.group(group.name).restarts_without_disruptions if job.state else 0
 
 
 def _initial_state(job: Job) -> EngineState:
@@ -260,7 +270,7 @@ def _group_status_line(job: Job, group: ReplicaGroup, replicas: Replicas) -> Gro
     running = sum(replica.state is ReplicaState.RUNNING for replica in in_group)
     done = sum(replica.state is ReplicaState.SUCCEEDED for replica in in_group)
     phase = "Succeeded" if in_group and done == len(in_group) and not state.phase.is_final else str(state.phase)
-    problems = describe_problems(in_group)
+    problems = describe_start_problems(in_group)
     counts = state.replica_counts.get(group.name)
     return GroupStatusLine(
         job=job.key.name,
@@ -269,7 +279,7 @@ def _group_status_line(job: Job, group: ReplicaGroup, replicas: Replicas) -> Gro
         running=running,
         succeeded=done,
         size=group.size,
-        restarts=group_restarts(job, group),
+        restarts=charged_group_restarts(job, group),
         message=problems[0] if problems else state.message,
         failed=counts.failed if counts is not None and not job.has_master else 0,
     )

@@ -16,7 +16,7 @@ def add_output_option(parser: ArgumentParser, formats: Sequence[str] = OUTPUT_FO
     parser.add_argument("--output", "-o", choices=formats, default=formats[0], metavar="FORMAT", help=text)
 
 
-def format_data(output_format: str, value: Any) -> str:
+def format_json_or_yaml(output_format: str, value: Any) -> str:
     if output_format == "json":
         return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     import yaml
@@ -28,4 +28,4 @@ def format_data(output_format: str, value: Any) -> str:
 def print_objects(output_format: str, objects: Sequence[Mapping[str, Any]], *, is_single: bool) -> None:
     """Print a single object as it is, several as a List, as kubectl does."""
     value = objects[0] if is_single else {"apiVersion": "v1", "kind": "List", "items": list(objects)}
-    sys.stdout.write(format_data(output_format, value))
+    sys.stdout.write(format_json_or_yaml(output_format, value))

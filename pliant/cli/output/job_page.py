@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from pliant.cli.cluster.job_context import EVENT_COLUMNS, ClusterContext, event_rows
-from pliant.cli.cluster.job_lookup import JobObject, qualified_kind
+from pliant.cli.cluster.job_context import EVENT_COLUMNS, JobContext, event_rows
+from pliant.cli.cluster.job_lookup import JobObject, unambiguous_kind_name
 from pliant.cli.cluster.scale_plans import PLAN_COLUMNS, plan_rows
 from pliant.cli.durations import format_age, format_duration
 from pliant.cli.explain.group_sizes import REQUESTER_NAMES, recommendation_text, size_bounds_text
@@ -26,14 +26,12 @@ from pliant.model.job import Job, ReplicaGroup
 from pliant.model.observed import ObservedPod
 from pliant.model.state import EngineState, GroupState, RestartCause
 
-MAX_EVENTS = 12
+MAX_SHOWN_EVENTS = 12
 GROUP_COLUMNS = ("GROUP", "SIZE", "BOUNDS", "REQUESTED", "RESTART POLICY", "RESTARTS", "CAUSES")
 REPLICA_COLUMNS = ("REPLICA", "POD", "NODE", "ATTEMPT", "PHASE", "EXIT")
 
 
-def render_job_page(
-    job_object: JobObject, context: ClusterContext, now: datetime, style: TerminalStyle, width: int
-) -> str:
+def render_job_page(job_object: JobObject, context: JobContext, now: datetime, style: TerminalStyle, width: int) -> str:
     page = _JobPage(style, width, now)
     lines = list(page.header_lines(job_object))
     if job_object.job is not None:
@@ -43,7 +41,7 @@ def render_job_page(
         if job_object.job.state is not None:
             lines += page.timeline_lines(job_object.job.state)
     if context.events:
-        latest = context.events[-MAX_EVENTS:]
+        latest = context.events[-MAX_SHOWN_EVENTS:]
         more = len(context.events) - len(latest)
         older = f" ({more} older: pliant events {job_object.key.name})" if more else ""
         lines += page.section(f"Events{older}", EVENT_COLUMNS, event_rows(latest, now))
@@ -58,7 +56,7 @@ class _JobPage:
 
     def header_lines(self, job_object: JobObject) -> Iterator[str]:
         state, colour = job_object.state, PHASE_COLOURS.get(job_object.phase)
-        kind = qualified_kind(job_object.frontend, job_object.frontend.kind)
+        kind = unambiguous_kind_name(job_object.frontend, job_object.frontend.kind)
         phase = self._style.paint(colour, job_object.phase) if colour else job_object.phase
         facts = [
             ("Name", f"{self._style.bold(job_object.key.name)} ({kind}, namespace {job_object.key.namespace})"),
@@ -99,7 +97,7 @@ class _JobPage:
                 lines.append(f"  {group.name}: {text}")
         return lines
 
-    def replica_lines(self, job: Job, context: ClusterContext) -> list[str]:
+    def replica_lines(self, job: Job, context: JobContext) -> list[str]:
         rows = [_replica_row(replica) for replica in context.match_replicas(job, self._now)]
         known = {row[1] for row in rows}
         rows += [
@@ -109,7 +107,7 @@ class _JobPage:
         ]
         return self.section("Replicas", REPLICA_COLUMNS, rows)
 
-    def plan_lines(self, context: ClusterContext) -> list[str]:
+    def plan_lines(self, context: JobContext) -> list[str]:
         return self.section("Scale plans", PLAN_COLUMNS, plan_rows(context.plans, self._now))
 
     def timeline_lines(self, state: EngineState) -> list[str]:
@@ -145,9 +143,13 @@ def _group_row(group: ReplicaGroup, sized_group: ReplicaGroup, group_state: Grou
     rule = group.restart_rule
     bounds = size_bounds_text(group) or ("any" if group.is_elastic else "fixed")
     requests = ", ".join(f"{REQUESTER_NAMES[by]} {request.size}" for by, request in group_state.size_requests.items())
-    restarts = f"{group_state.charged_restarts}, no limit" if group_state.charged_restarts else "no limit"
+    restarts = (
+        f"{group_state.restarts_without_disruptions}, no limit"
+        if group_state.restarts_without_disruptions
+        else "no limit"
+    )
     if rule.limit is not None:
-        restarts = f"{group_state.charged_restarts} of {rule.limit}"
+        restarts = f"{group_state.restarts_without_disruptions} of {rule.limit}"
     policy, causes = _restart_policy_text(group), restart_causes_text(group_state)
     return [group.name, str(sized_group.size), bounds, requests or "–", policy, restarts, causes or "–"]
 
@@ -177,7 +179,7 @@ def _replica_row(replica: Replica) -> list[str]:
 
 
 def _exit_text(pod: ObservedPod) -> str:
-    return describe_exit(pod.exit) if pod.exit is not None else pod.problem or "–"
+    return describe_exit(pod.exit) if pod.exit is not None else pod.start_problem or "–"
 
 
 def replica_state_text(replica: Replica) -> str:

@@ -6,14 +6,14 @@ from datetime import datetime, timedelta
 
 from pliant.cli.cluster.job_lookup import JobObject
 from pliant.cli.durations import format_age, format_duration
-from pliant.cli.output.progress import GroupProgress, parse_number
+from pliant.cli.output.progress import TrainingProgress, parse_number
 from pliant.engine.status.messages import ALL_RUNNING_MESSAGE, describe_exit
 from pliant.frontends.status.engine_state import raw_status
 from pliant.frontends.status.results import read_progress
 from pliant.model.observed import PodExit
 from pliant.model.state import EngineState, JobPhase, ReplicaFailure, RestartCause
 
-MAX_MESSAGE_LINES = 8
+MAX_FAILURE_LOG_LINES = 8
 _PHASE_WORDS = {
     JobPhase.PENDING: "queued",
     JobPhase.CREATING: "starting",
@@ -33,7 +33,7 @@ def failure_text(failure: ReplicaFailure) -> str:
     return f"{failure.replica} {describe_exit(PodExit(code=failure.exit_code, reason=failure.reason))}"
 
 
-def failure_summary(failure: ReplicaFailure) -> str:
+def short_failure_text(failure: ReplicaFailure) -> str:
     """Describe a failure in a few words: `worker-1 SIGKILL`."""
     if failure.reason == "OOMKilled" or failure.exit_code is None:
         return f"{failure.replica} {failure.reason or 'failed'}"
@@ -47,7 +47,7 @@ def failure_location_text(failure: ReplicaFailure, now: datetime) -> str:
 
 
 def last_log_lines(failure: ReplicaFailure) -> list[str]:
-    return failure.message.splitlines()[-MAX_MESSAGE_LINES:]
+    return failure.message.splitlines()[-MAX_FAILURE_LOG_LINES:]
 
 
 def phase_durations_text(state: EngineState, now: datetime) -> str:
@@ -65,22 +65,22 @@ def phase_durations_text(state: EngineState, now: datetime) -> str:
     return f"{', '.join(parts)}; total {total}" if len(parts) > 1 else ", ".join(parts)
 
 
-def job_progress(job_object: JobObject) -> GroupProgress | None:
+def reported_training_progress(job_object: JobObject) -> TrainingProgress | None:
     report = read_progress(raw_status(job_object.raw))
     if report is None:
         return None
     metrics = [(name, number) for name, text in report.metrics.items() if (number := parse_number(text)) is not None]
-    return GroupProgress(step=report.step, total=report.total, metrics=tuple(metrics))
+    return TrainingProgress(step=report.step, total=report.total, metrics=tuple(metrics))
 
 
-def progress_reporter(job_object: JobObject) -> str:
+def progress_reporter_name(job_object: JobObject) -> str:
     """Return the replica that reported last: `worker-0`."""
     report = read_progress(raw_status(job_object.raw))
     return report.reported_by if report else ""
 
 
 def progress_detail_text(job_object: JobObject, now: datetime) -> str:
-    report, progress = read_progress(raw_status(job_object.raw)), job_progress(job_object)
+    report, progress = read_progress(raw_status(job_object.raw)), reported_training_progress(job_object)
     if report is None or progress is None:
         return ""
     percent = f" ({progress.fraction_done:.0%})" if progress.fraction_done is not None else ""
@@ -90,7 +90,7 @@ def progress_detail_text(job_object: JobObject, now: datetime) -> str:
 
 def message_with_progress(job_object: JobObject) -> str:
     """Return the message of a job and its progress in one line."""
-    progress = job_progress(job_object)
+    progress = reported_training_progress(job_object)
     if progress is None:
         return job_object.message
     return str(progress) if job_object.message == ALL_RUNNING_MESSAGE else f"{job_object.message}; {progress}"

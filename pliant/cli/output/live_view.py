@@ -17,27 +17,27 @@ from rich.text import Text
 from pliant.cli.durations import format_duration
 from pliant.cli.local.run_state import GroupStatusLine
 from pliant.cli.output.log_lines import LogPrefixes
-from pliant.cli.output.progress import BAR_EMPTY, GroupProgress, render_bar
-from pliant.cli.output.run_view import OutputOptions
+from pliant.cli.output.progress import BAR_EMPTY, TrainingProgress, render_bar
+from pliant.cli.output.run_view import RunOutputOptions
 from pliant.cli.output.style import TerminalStyle
 from pliant.cli.output.table import PHASE_COLOURS
 from pliant.engine.status.messages import ALL_RUNNING_MESSAGE
 
-REPAINT_INTERVAL = 0.04  # seconds; changes within one interval are painted together
-IDLE_REPAINT_INTERVAL = 1.0  # seconds; only the elapsed time changes
+MIN_REPAINT_INTERVAL_SECONDS = 0.04  # seconds; changes within one interval are painted together
+IDLE_REPAINT_INTERVAL_SECONDS = 1.0  # seconds; only the elapsed time changes
 
 NOTE_COLOUR = 33
 MAX_BAR_WIDTH, MIN_BAR_WIDTH = 20, 5
 UNLIMITED_WIDTH = 1000
 _RICH_COLOURS = {"31": "red", "32": "green", "33": "yellow", "36": "cyan"}
 CTRL_C_COLUMNS = 2  # free columns where terminals echo ^C, so that it does not start a new line
-RESERVED_ROWS = 4  # rows for logs and the rule; rich cannot repaint an area taller than the terminal
+ROWS_RESERVED_FOR_LOGS = 4  # rows for logs and the rule; rich cannot repaint an area taller than the terminal
 
 
-class LiveView:
+class LiveRunView:
     """Repaints at most once per interval, and only after a change or to update the elapsed time."""
 
-    def __init__(self, out: TextIO, options: OutputOptions, on_hangup: Callable[[], None]) -> None:
+    def __init__(self, out: TextIO, options: RunOutputOptions, on_hangup: Callable[[], None]) -> None:
         self._options = options
         self._on_hangup = on_hangup
         self._console = Console(file=out, highlight=False, markup=False, emoji=False, soft_wrap=True)
@@ -62,18 +62,18 @@ class LiveView:
         self._live.start()
         self._repaint()
 
-    def reserve_prefixes(self, prefixes: Iterable[str]) -> None:
-        self._prefixes.reserve(prefixes)
+    def register_log_prefixes(self, prefixes: Iterable[str]) -> None:
+        self._prefixes.register(prefixes)
 
-    def log(self, prefix: str, line: str) -> None:
+    def show_log_line(self, prefix: str, line: str) -> None:
         if self._options.show_logs:
             self._queue_line(self._prefixes.prefix_line(prefix, line))
 
-    def note(self, text: str) -> None:
+    def show_note(self, text: str) -> None:
         if self._options.show_notes:
             self._queue_line(self._style.paint(NOTE_COLOUR, text))
 
-    def show(self, groups: Sequence[GroupStatusLine]) -> None:
+    def show_group_status(self, groups: Sequence[GroupStatusLine]) -> None:
         if groups != self._groups:
             self._groups = groups
             self._schedule_repaint()
@@ -90,7 +90,7 @@ class LiveView:
         self._schedule_repaint()
 
     def _schedule_repaint(self) -> None:
-        due = max(self._loop.time(), self._painted_at + REPAINT_INTERVAL)
+        due = max(self._loop.time(), self._painted_at + MIN_REPAINT_INTERVAL_SECONDS)
         if self._timer is None or self._timer.when() > due:
             self._repaint_at(due)
 
@@ -110,7 +110,7 @@ class LiveView:
         except OSError:  # the terminal was closed
             self._on_hangup()
         self._painted_at = self._loop.time()
-        self._repaint_at(self._painted_at + IDLE_REPAINT_INTERVAL)
+        self._repaint_at(self._painted_at + IDLE_REPAINT_INTERVAL_SECONDS)
 
 
 class _RawText:
@@ -131,7 +131,7 @@ def render_status_area(groups: Sequence[GroupStatusLine], elapsed: timedelta, wi
     room = max(width - CTRL_C_COLUMNS, 1)
     lines = [render_group_line(line, name_width, room) for line in groups]
     lines = lines or [Text("starting the cluster…", style="dim")]
-    max_lines = max(height - RESERVED_ROWS, 1)
+    max_lines = max(height - ROWS_RESERVED_FOR_LOGS, 1)
     if len(lines) > max_lines:
         lines[max_lines:] = [Text(f"… and {len(lines) - max_lines} more", style="dim")]
     for line in (rule, *lines):
@@ -148,7 +148,7 @@ def render_group_line(line: GroupStatusLine, name_width: int, width: int = 0) ->
         (f"{_group_name(line):<{name_width}}", "bold"),
         "  ",
         (f"{line.phase:<10}", _RICH_COLOURS[PHASE_COLOURS.get(line.phase, "33")]),
-        f"  {line.ready_text}",
+        f"  {line.replica_counts_text}",
         (f"  {restarts}" if restarts else "", "yellow"),
     )
     if line.progress:
@@ -157,7 +157,7 @@ def render_group_line(line: GroupStatusLine, name_width: int, width: int = 0) ->
     return text.append(f"  {message}" if message else "", style="dim")
 
 
-def _render_progress(progress: GroupProgress, width: int) -> Text:
+def _render_progress(progress: TrainingProgress, width: int) -> Text:
     """Render `████░░  60 %  step 120/200  loss 0.31`; the bar takes the remaining width."""
     fraction, text = progress.fraction_done, f"  {progress}"
     if fraction is None:

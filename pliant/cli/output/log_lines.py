@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from pliant.cli.output.style import TerminalStyle
 
-MAX_LINE_LENGTH = 2000  # longer lines are cut
-_MAX_BUFFERED_BYTES = 4 * (MAX_LINE_LENGTH + 1)  # enough for MAX_LINE_LENGTH characters of up to four bytes
+MAX_LOG_LINE_LENGTH = 2000  # longer lines are cut
+_MAX_BUFFERED_BYTES = 4 * (MAX_LOG_LINE_LENGTH + 1)  # enough for MAX_LINE_LENGTH characters of up to four bytes
 
 _ANSI_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029]")
@@ -20,7 +20,7 @@ def sanitize_line(text: str) -> str:
         # Progress bars overwrite themselves; only the last part stays visible.
         text = next((part for part in reversed(text.split("\r")) if part.strip()), "")
     plain = _CONTROL_CHARACTERS.sub(_escape_character, _ANSI_ESCAPES.sub("", text)).expandtabs(8)
-    return plain if len(plain) <= MAX_LINE_LENGTH else f"{plain[:MAX_LINE_LENGTH]}… (cut)"
+    return plain if len(plain) <= MAX_LOG_LINE_LENGTH else f"{plain[:MAX_LOG_LINE_LENGTH]}… (cut)"
 
 
 def _escape_character(match: re.Match[str]) -> str:
@@ -41,7 +41,7 @@ class LineSplitter:
         self._rest = self._append_bounded(rest)
         return lines
 
-    def close(self) -> list[str]:
+    def flush(self) -> list[str]:
         """Return the last line if the stream did not end with a newline."""
         return [self._take_line(b"")] if self._rest else []
 
@@ -64,11 +64,11 @@ class LogPrefixes:
         self._width = 0
         self._colours: dict[str, int] = {}
 
-    def reserve(self, prefixes: Iterable[str]) -> None:
+    def register(self, prefixes: Iterable[str]) -> None:
         for name in prefixes:
             self._width = max(self._width, len(name))
             self._colours.setdefault(name, PREFIX_COLOURS[len(self._colours) % len(PREFIX_COLOURS)])
 
     def prefix_line(self, prefix: str, line: str) -> str:
-        self.reserve((prefix,))
+        self.register((prefix,))
         return self._style.paint(self._colours[prefix], f"{prefix:<{self._width}} │ ") + line

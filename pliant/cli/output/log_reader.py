@@ -9,9 +9,9 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TextIO
 
-from pliant.cli.cluster.job_context import list_job_pods, pod_group, pod_index, pod_selector, replica_name
+from pliant.cli.cluster.job_context import list_job_pods, pod_selector, replica_group_of, replica_index_of, replica_name
 from pliant.cli.cluster.job_lookup import JobObject, parse_job_object
-from pliant.cli.cluster.waiting import monitor_reachability
+from pliant.cli.cluster.waiting import raise_when_unreachable
 from pliant.cli.output.log_lines import LineSplitter, LogPrefixes
 from pliant.cli.output.log_streams import LogStreams, LogWindow
 from pliant.cli.output.style import TerminalStyle
@@ -25,7 +25,7 @@ from pliant.model.labels import normalize_group_name
 DRAIN_IDLE_TIMEOUT = timedelta(seconds=2)  # how long streams of a finished job may be idle before they are closed
 
 
-class LogReader:
+class JobLogPrinter:
     """Writes the log lines of the selected replicas."""
 
     def __init__(self, client: KubeClient, job_object: JobObject, args: Namespace, out: TextIO) -> None:
@@ -37,11 +37,11 @@ class LogReader:
         self._window = LogWindow(args.tail, int(args.since.total_seconds()) or 1 if args.since else None)
         self._has_job_ended = asyncio.Event()
 
-    async def read_existing(self) -> bool:
+    async def print_existing(self) -> bool:
         """Write the existing logs, replica by replica; return whether there were any."""
         has_output = False
         pods = [pod for pod in await list_job_pods(self._client, self._job_object) if self._is_selected(pod)]
-        self._prefixes.reserve(self._log_prefix(pod) for pod in pods)
+        self._prefixes.register(self._log_prefix(pod) for pod in pods)
         for pod in pods:
             for container in (*pod.spec.init_containers, *pod.spec.containers):
                 if self._args.container in (None, container.name):
@@ -53,7 +53,7 @@ class LogReader:
         """Follow the logs until the job has ended or is deleted."""
         streams = LogStreams(self._client, tasks, self._write_line)
         present = await list_job_pods(self._client, self._job_object)
-        self._prefixes.reserve(map(self._log_prefix, present))
+        self._prefixes.register(map(self._log_prefix, present))
         known = {pod.metadata.uid for pod in present}
 
         def follow_pod(pod: Pod) -> None:
@@ -65,13 +65,13 @@ class LogReader:
             tasks.create_task(informer.run())
             for informer in (self._pod_informer(follow_pod, streams.mark_pod_deleted), self._job_informer())
         ]
-        informers.append(tasks.create_task(monitor_reachability(self._client)))
+        informers.append(tasks.create_task(raise_when_unreachable(self._client)))
         await self._has_job_ended.wait()
         with suppress(ApiError):
             # The job watch may report the end before the pod watch reports the last containers.
             for pod in await list_job_pods(self._client, self._job_object):
                 follow_pod(pod)
-        await streams.drain(DRAIN_IDLE_TIMEOUT)
+        await streams.drain_and_close(DRAIN_IDLE_TIMEOUT)
         for task in informers:
             task.cancel()
         self._out.flush()
@@ -112,7 +112,7 @@ class LogReader:
                     self._write_line(pod, container, line)
         except ApiError:
             return has_output  # not started, no previous instance, or the node is gone
-        for line in splitter.close():
+        for line in splitter.flush():
             has_output = True
             self._write_line(pod, container, line)
         return has_output
@@ -128,9 +128,9 @@ class LogReader:
 
     def _is_selected(self, pod: Pod) -> bool:
         job, args = self._job_object.job, self._args
-        if args.group and pod_group(job, pod) != normalize_group_name(args.group):
+        if args.group and replica_group_of(job, pod) != normalize_group_name(args.group):
             return False
-        return args.rank is None or pod_index(job, pod) == str(args.rank)
+        return args.rank is None or replica_index_of(job, pod) == str(args.rank)
 
     def _log_prefix(self, pod: Pod) -> str:
         return replica_name(self._job_object.job, pod)

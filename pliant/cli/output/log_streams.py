@@ -13,7 +13,7 @@ from pliant.errors import ApiError
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import Pod
 
-TAIL_LINES = 10  # lines kept per container, for the report of a failure
+KEPT_LINES_PER_CONTAINER = 10  # lines kept per container, for the report of a failure
 
 LogLineHandler = Callable[[Pod, str, str], None]  # pod, container name, line
 
@@ -68,7 +68,7 @@ class LogStreams:
     def mark_pod_deleted(self, pod: Pod) -> None:
         self._running = {key for key in self._running if key.pod_uid != pod.metadata.uid}
 
-    async def drain(self, idle_timeout: timedelta) -> None:
+    async def drain_and_close(self, idle_timeout: timedelta) -> None:
         """Read the streams of ended containers to the end, unless they are idle for too long; close all streams."""
         open_streams = {key: stream for key, stream in self._streams.items() if not stream.done()}
         unread = {stream for key, stream in open_streams.items() if key not in self._running}
@@ -81,7 +81,7 @@ class LogStreams:
 
     async def _follow_container(self, pod: Pod, container: str, window: LogWindow) -> None:
         meta, splitter, has_output = pod.metadata, LineSplitter(), False
-        tail = self._tails.setdefault((meta.uid, container), deque(maxlen=TAIL_LINES))
+        tail = self._tails.setdefault((meta.uid, container), deque(maxlen=KEPT_LINES_PER_CONTAINER))
 
         def emit(lines: list[str]) -> None:
             tail.extend(lines)
@@ -104,6 +104,6 @@ class LogStreams:
         except ApiError as error:
             # A container that never ran has no log.
             if has_output:
-                emit([*splitter.close(), f"(log stream interrupted: {error})"])
+                emit([*splitter.flush(), f"(log stream interrupted: {error})"])
         else:
-            emit(splitter.close())
+            emit(splitter.flush())

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from itertools import islice
 
 PROGRESS_PREFIX = "pliant: "
-MAX_FIELDS = 8
+MAX_PROGRESS_FIELDS = 8
 BAR_FULL, BAR_EMPTY = "█", "░"
-MAX_LINE_LENGTH = 4096  # longer lines without the prefix are ignored
-MAX_NAME_LENGTH = 32
+MAX_UNPREFIXED_LINE_LENGTH = 4096  # longer lines without the prefix are ignored
+MAX_FIELD_NAME_LENGTH = 32
 _FIELD_PATTERN = re.compile(
     r"(?<![^\s,;(\[])([A-Za-z_][\w.]{0,31})=([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf|-inf)(?=[\s,;)\]]|$)"
 )
@@ -27,7 +27,7 @@ _STEP_FIELDS = ("step", "total", "percent")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupProgress:
+class TrainingProgress:
     """The progress of a group."""
 
     step: int | None = None
@@ -52,19 +52,19 @@ class GroupProgress:
         return "  ".join(parts)
 
 
-def parse_progress(line: str, previous: GroupProgress | None = None) -> GroupProgress | None:
+def parse_progress_line(line: str, previous: TrainingProgress | None = None) -> TrainingProgress | None:
     """Return the previous progress updated with what a line reports; None if it reports nothing."""
     fields = _parse_fields(line)
     if not fields:
         return None
-    known = previous or GroupProgress()
+    known = previous or TrainingProgress()
     named = {_FIELD_ALIASES.get(name, name): value for name, value in fields.items()}
     metrics = {**dict(known.metrics), **{n: v for n, v in named.items() if n not in _STEP_FIELDS}}
-    return GroupProgress(
+    return TrainingProgress(
         step=_to_int(named.get("step"), known.step),
         total=_to_int(named.get("total"), known.total),
         percent=named.get("percent", known.percent),
-        metrics=tuple(metrics.items())[:MAX_FIELDS],
+        metrics=tuple(metrics.items())[:MAX_PROGRESS_FIELDS],
     )
 
 
@@ -74,7 +74,7 @@ def _parse_fields(line: str) -> dict[str, float]:
     if start >= 0:
         report = line[start + len(PROGRESS_PREFIX) :]
         return _parse_pairs(report) or _parse_percent(_PERCENT_PATTERN.match(report))
-    if len(line) > MAX_LINE_LENGTH:
+    if len(line) > MAX_UNPREFIXED_LINE_LENGTH:
         return {}
     if line.startswith("{") and line.rstrip().endswith("}"):
         return _require_step_field(_parse_json_fields(line))
@@ -89,7 +89,7 @@ def _require_step_field(fields: dict[str, float]) -> dict[str, float]:
 
 
 def _parse_pairs(text: str) -> dict[str, float]:
-    return {name: float(value) for name, value in _FIELD_PATTERN.findall(text)[:MAX_FIELDS]}
+    return {name: float(value) for name, value in _FIELD_PATTERN.findall(text)[:MAX_PROGRESS_FIELDS]}
 
 
 def _parse_json_fields(line: str) -> dict[str, float]:
@@ -100,9 +100,9 @@ def _parse_json_fields(line: str) -> dict[str, float]:
     numbers = (
         (name, float(value))
         for name, value in (document.items() if isinstance(document, dict) else ())
-        if isinstance(value, int | float) and not isinstance(value, bool) and len(name) <= MAX_NAME_LENGTH
+        if isinstance(value, int | float) and not isinstance(value, bool) and len(name) <= MAX_FIELD_NAME_LENGTH
     )
-    return dict(islice(numbers, MAX_FIELDS))
+    return dict(islice(numbers, MAX_PROGRESS_FIELDS))
 
 
 def _parse_percent(match: re.Match[str] | None) -> dict[str, float]:

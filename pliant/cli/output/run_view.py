@@ -18,23 +18,23 @@ class RunView(Protocol):
     """Where a run is shown."""
 
     def open(self) -> None: ...
-    def reserve_prefixes(self, prefixes: Iterable[str]) -> None: ...
-    def log(self, prefix: str, line: str) -> None: ...
-    def note(self, text: str) -> None: ...
-    def show(self, groups: Sequence[GroupStatusLine]) -> None: ...
+    def register_log_prefixes(self, prefixes: Iterable[str]) -> None: ...
+    def show_log_line(self, prefix: str, line: str) -> None: ...
+    def show_note(self, text: str) -> None: ...
+    def show_group_status(self, groups: Sequence[GroupStatusLine]) -> None: ...
     def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutputOptions:
+class RunOutputOptions:
     show_logs: bool = True
     show_notes: bool = True
 
 
-class PlainView:
+class PlainRunView:
     """Writes lines for files, pipes and CI."""
 
-    def __init__(self, out: TextIO, err: TextIO, options: OutputOptions, on_hangup: Callable[[], None]) -> None:
+    def __init__(self, out: TextIO, err: TextIO, options: RunOutputOptions, on_hangup: Callable[[], None]) -> None:
         self._out = out
         self._err = err
         self._options = options
@@ -46,19 +46,19 @@ class PlainView:
 
     def open(self) -> None: ...
 
-    def reserve_prefixes(self, prefixes: Iterable[str]) -> None:
+    def register_log_prefixes(self, prefixes: Iterable[str]) -> None:
         self._width = max([self._width, *map(len, prefixes)])
 
-    def log(self, prefix: str, line: str) -> None:
+    def show_log_line(self, prefix: str, line: str) -> None:
         if self._options.show_logs:
             self._write(self._out, f"{prefix:<{self._width}} │ {line}\n")
 
-    def note(self, text: str) -> None:
+    def show_note(self, text: str) -> None:
         if self._options.show_notes:
             self._flush()
             self._write(self._err, f"{text}\n")
 
-    def show(self, groups: Sequence[GroupStatusLine]) -> None:
+    def show_group_status(self, groups: Sequence[GroupStatusLine]) -> None:
         """Print the status of a job when its phase has changed, except the final phase of the only job."""
         jobs = dict.fromkeys(group.job for group in groups)
         for job in jobs:
@@ -71,7 +71,7 @@ class PlainView:
             if self._shown_phases.get(job) != status and not is_result:
                 self._shown_phases[job] = status
                 elapsed = timedelta(seconds=asyncio.get_running_loop().time() - self._started_at)
-                self.note(format_phase_line(job, phase, own, elapsed))
+                self.show_note(format_phase_line(job, phase, own, elapsed))
 
     def close(self) -> None:
         self._flush()
@@ -97,11 +97,11 @@ class PlainView:
         except OSError as error:
             redirect_to_devnull(stream)
             if stream is self._out:
-                self.note(f"! cannot write to standard output: {error.strerror}; the run continues")
+                self.show_note(f"! cannot write to standard output: {error.strerror}; the run continues")
 
 
 def format_phase_line(job_name: str, phase: str, groups: Sequence[GroupStatusLine], elapsed: timedelta) -> str:
     """Format the phase of a job: `[1.2s] bert: Running, worker 2/2`."""
-    counts = ", ".join(f"{group.group} {group.ready_text}" for group in groups)
+    counts = ", ".join(f"{group.group} {group.replica_counts_text}" for group in groups)
     message = next((group.message for group in groups if group.message), "")
     return f"[{format_duration(elapsed)}] {job_name}: {phase}, {counts}{f' ({message})' if message else ''}"

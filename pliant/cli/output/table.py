@@ -66,7 +66,7 @@ def _detect_columns(stream: TextIO) -> int:
         return 0
 
 
-def fit_line(text: str, width: int) -> str:
+def collapse_and_truncate(text: str, width: int) -> str:
     line = " ".join(text.split())
     return truncate_to_width(line, width) if width else line
 
@@ -107,7 +107,7 @@ class Table:
             room -= width + len(COLUMN_GAP)
         if room < MIN_COLUMN_WIDTH:
             return COLUMN_GAP.join(parts).rstrip()
-        return COLUMN_GAP.join([*parts, fit_line(last, room)]).rstrip()
+        return COLUMN_GAP.join([*parts, collapse_and_truncate(last, room)]).rstrip()
 
     def _render_cell(self, cell: str, width: int, is_coloured: bool) -> str:
         colour = PHASE_COLOURS.get(cell) if is_coloured else None

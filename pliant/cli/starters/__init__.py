@@ -38,7 +38,7 @@ class StarterJob:
     kinds: tuple[str, ...] = (AITRAININGJOB, KUBEFLOW)  # supported kinds, the default first
 
 
-STARTERS: dict[str, StarterJob] = {
+STARTERS_BY_FRAMEWORK: dict[str, StarterJob] = {
     "generic": StarterJob(
         description="Two replicas of any program.",
         image="python:3.12-slim",
@@ -140,20 +140,21 @@ STARTERS: dict[str, StarterJob] = {
 }
 
 
-def program_files(framework: str) -> dict[str, str]:
+def starter_program_files(framework: str) -> dict[str, str]:
     texts = {"train.py": files(__package__).joinpath(f"{framework}.txt").read_text()}
-    if ELASTICJOB in STARTERS[framework].kinds:
+    if ELASTICJOB in STARTERS_BY_FRAMEWORK[framework].kinds:
         texts["training.py"] = files("pliant").joinpath("training.py").read_text()
     return texts
 
 
-def render_job(framework: str, name: str, kind: str) -> str:
-    starter = STARTERS[framework]
+def render_starter_job(framework: str, name: str, kind: str) -> str:
+    starter = STARTERS_BY_FRAMEWORK[framework]
     needs = f" It requires a python3 with {starter.pip_packages} on the PATH." if starter.pip_packages else ""
+    programs = " and ".join(starter_program_files(framework))
     head = [
         f"# {starter.description}",
         f"# Run it on this machine with `pliant run job.yaml`.{needs}",
-        f"# On Kubernetes, the image must contain them and {' and '.join(program_files(framework))} in its workdir.",
+        f"# On Kubernetes, the image must contain them and {programs} in its workdir.",
     ]
     dialect = starter.kubeflow if kind == KUBEFLOW else None
     if kind == ELASTICJOB:

@@ -19,8 +19,8 @@ from pliant.controllers.autoscale.options import AutoscaleOptions
 from pliant.controllers.autoscale.recommendations import (
     RecommendationContext,
     RecommendationStore,
-    pending_size,
     recommend_size,
+    unadopted_size,
 )
 from pliant.controllers.autoscale.scalable_jobs import ScalableJobs, is_autoscalable
 from pliant.controllers.autoscale.scale_history import ScaleHistory
@@ -36,10 +36,10 @@ from pliant.runtime.clock import Clock
 from pliant.runtime.controller import Controller
 from pliant.runtime.metrics import Histogram
 
-REPLAN_DELAY = 1.0  # the minimum interval in seconds between two plans while pods are pending
-CHANGE_BATCH_DELAY = 0.05  # seconds for which changes are batched before planning
-JOB_BATCH_SIZE = 50  # jobs registered at a time before yielding to the event loop
-MAX_INLINE_PLAN_SIZE = 200
+MIN_REPLAN_INTERVAL_SECONDS = 1.0  # the minimum interval in seconds between two plans while pods are pending
+CHANGE_BATCH_SECONDS = 0.05  # seconds for which changes are batched before planning
+JOBS_PER_EVENT_LOOP_TURN = 50  # jobs registered at a time before yielding to the event loop
+MAX_EVENT_LOOP_PROBLEM_SIZE = 200
 """Nodes and groups up to which planning runs on the event loop; larger problems are planned in a thread."""
 THROUGHPUT_POLICY = "goodput"  # the policy that uses measured throughput
 
@@ -87,7 +87,7 @@ class AutoscaleController:
     async def run(self) -> None:
         """Plan until cancelled, starting with the first autoscalable job."""
         await self._has_jobs.wait()
-        self._disabled_reason = self._disabled_reason or await self.cluster_informers.disabled_reason()
+        self._disabled_reason = self._disabled_reason or await self.cluster_informers.find_missing_permission()
         if self._disabled_reason:
             log.info("autoscaler disabled", extra={"reason": self._disabled_reason})
             for job in list(self.scalable_jobs):
@@ -104,7 +104,7 @@ class AutoscaleController:
         """Register all jobs before the first plan: otherwise their pods would count as pods of other workloads."""
         for number, job in enumerate(self._list_jobs()):
             self.cluster_informers.snapshots.mark_jobs_changed(self.scalable_jobs.update(job))
-            if number % JOB_BATCH_SIZE == 0:
+            if number % JOBS_PER_EVENT_LOOP_TURN == 0:
                 await asyncio.sleep(0)
 
     def observe_job(self, job: Job, progress: Mapping[str, Any]) -> None:
@@ -132,8 +132,8 @@ class AutoscaleController:
         """Schedule a replan: soon if there is new demand, else when the planning period is over."""
         if not self._is_watching:
             return
-        gap = REPLAN_DELAY if change is ClusterChange.DEMAND else self._options.period.total_seconds()
-        wait = max(self._planned_at + gap - asyncio.get_running_loop().time(), CHANGE_BATCH_DELAY)
+        gap = MIN_REPLAN_INTERVAL_SECONDS if change is ClusterChange.DEMAND else self._options.period.total_seconds()
+        wait = max(self._planned_at + gap - asyncio.get_running_loop().time(), CHANGE_BATCH_SECONDS)
         self.controller.queue.add_after("cluster", timedelta(seconds=wait))
 
     async def _replan(self, _: str) -> timedelta | None:
@@ -144,7 +144,7 @@ class AutoscaleController:
         snapshots = {each.elastic.key: each for each in self.cluster_informers.snapshots.group_snapshots()}
         elastics = {key: self._with_cooldowns(each, now) for key, each in snapshots.items()}
         planning_input = self._planning_input(snapshots, elastics, now)
-        if planning_input.problem_size > MAX_INLINE_PLAN_SIZE:
+        if planning_input.problem_size > MAX_EVENT_LOOP_PROBLEM_SIZE:
             plan = await asyncio.to_thread(plan_sizes, planning_input)
         else:
             plan = plan_sizes(planning_input)
@@ -152,16 +152,20 @@ class AutoscaleController:
         self._publish_recommendations(snapshots, elastics, plan, now)
         self._scale_history.retain_only(elastics)
         replan_at = self._scale_history.next_replan_at(now.timestamp())
-        return None if replan_at is None else timedelta(seconds=max(replan_at - now.timestamp(), REPLAN_DELAY))
+        return (
+            None
+            if replan_at is None
+            else timedelta(seconds=max(replan_at - now.timestamp(), MIN_REPLAN_INTERVAL_SECONDS))
+        )
 
     def _with_cooldowns(self, snapshot: GroupSnapshot, now: datetime) -> ElasticGroup:
         group = snapshot.elastic.key.group
         state = self._engine_state(snapshot.job_uid)
-        waiting = pending_size(self._recommendations.for_job(snapshot.job_uid).get(group), state.group(group))
+        waiting = unadopted_size(self._recommendations.for_job(snapshot.job_uid).get(group), state.group(group))
         elastic = self._scale_history.with_cooldowns(snapshot, state, waiting, now.timestamp())
         if self._policy_name(self._registered_job(snapshot.job_uid)) != THROUGHPUT_POLICY:
             return elastic
-        return self._scale_history.hold_until_measured(elastic, snapshot, now.timestamp())
+        return self._scale_history.hold_growth_until_measured(elastic, snapshot, now.timestamp())
 
     def _planning_input(
         self, snapshots: _SnapshotsByKey, elastics: Mapping[GroupKey, ElasticGroup], now: datetime

@@ -18,7 +18,7 @@ from pliant.kube.client import KubeClient
 from pliant.kube.objects import Node
 from pliant.kube.resources import NODES, PODS, RESOURCE_QUOTAS, Resource
 
-RETRY_DELAY = 1.0  # seconds between two attempts to list a resource
+LIST_CHECK_RETRY_SECONDS = 1.0  # seconds between two attempts to list a resource
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class AutoscaleInformers:
         quotas = {RESOURCE_QUOTAS.plural: self.quotas} if self._can_list_quotas else {}
         return {"pods (all namespaces)": self.pods, **quotas}
 
-    async def disabled_reason(self) -> str:
+    async def find_missing_permission(self) -> str:
         """Return which missing permission disables the autoscaler; empty if there is none."""
         for resource, objects in ((NODES, "nodes"), (PODS, "pods in all namespaces")):
             if not await self._can_list(resource):
@@ -77,7 +77,7 @@ class AutoscaleInformers:
                 return False
             except ApiError as error:
                 log.info("cannot list resource yet", extra={"resource": resource.plural, "error": str(error)})
-                await asyncio.sleep(RETRY_DELAY)
+                await asyncio.sleep(LIST_CHECK_RETRY_SECONDS)
                 continue
             return True
 

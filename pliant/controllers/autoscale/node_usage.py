@@ -10,7 +10,7 @@ from typing import NamedTuple
 from pliant.controllers.autoscale.object_views import ClusterPod
 from pliant.controllers.autoscale.pod_shapes import PodRequests, PodShapeCache
 
-TERMINATION_GRACE = timedelta(seconds=30)
+OVERDUE_TERMINATION_GRACE = timedelta(seconds=30)
 """How long after its deletion deadline a pod still counts as about to free its resources."""
 
 _NO_PODS: Mapping[tuple[str, int], ClusterPod] = {}
@@ -53,7 +53,7 @@ class ClusterNodeUsage:
         """Yield terminating pods that are not overdue: their resources count as free."""
         for pod in self.terminating.values():
             due = pod.metadata.deletion_timestamp
-            if due is not None and now < due + TERMINATION_GRACE:
+            if due is not None and now < due + OVERDUE_TERMINATION_GRACE:
                 yield pod
 
     def _upsert_pod(self, old: ClusterPod | None, new: ClusterPod) -> ClusterChange:

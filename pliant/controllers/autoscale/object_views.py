@@ -8,7 +8,7 @@ import msgspec
 
 from pliant.kube.objects import ObjectMeta
 from pliant.kube.quantity import Quantity
-from pliant.kube.scheduling.fit import TERMINAL_PHASES
+from pliant.kube.scheduling.fit import TERMINAL_POD_PHASES
 from pliant.kube.scheduling.types import SchedulingPodSpec
 from pliant.model import labels
 
@@ -18,7 +18,7 @@ class _PodViewStruct(msgspec.Struct, frozen=True, rename="camel", gc=False, kw_o
 
 
 class ReplicaLabels(_PodViewStruct, frozen=True):
-    group: str = msgspec.field(default="", name=labels.REPLICA_NAME_LABEL)
+    group: str = msgspec.field(default="", name=labels.REPLICA_GROUP_LABEL)
     index: str = msgspec.field(default="", name=labels.REPLICA_INDEX_LABEL)
 
 
@@ -65,7 +65,7 @@ class ClusterPod(_PodViewStruct, frozen=True):
 
     @property
     def is_finished(self) -> bool:
-        return self.status.phase in TERMINAL_PHASES
+        return self.status.phase in TERMINAL_POD_PHASES
 
     @property
     def is_terminating(self) -> bool:

@@ -13,7 +13,7 @@ from pliant.autoscale.model import PodShape
 from pliant.kube.cache.store import ObjectStore
 from pliant.kube.objects import Node
 from pliant.kube.quantity import Quantity, parse_quantity
-from pliant.kube.scheduling.fit import effective_pod_requests, is_node_ready, matches_node_affinity
+from pliant.kube.scheduling.fit import effective_pod_requests, is_node_ready, matches_selector_and_affinity
 from pliant.kube.scheduling.taints import BLOCKING_EFFECTS, is_condition_taint, untolerated_taints
 from pliant.kube.scheduling.types import SchedulingPodSpec
 
@@ -79,9 +79,9 @@ def scheduling_properties(node: Node) -> tuple[Any, ...]:
 def _accepts_pod(node: Node, spec: SchedulingPodSpec) -> bool:
     # Condition taints come and go with the state of the node; `is_schedulable` covers them.
     permanent_taints: Iterable[Any] = [taint for taint in node.spec.taints if not is_condition_taint(taint.key)]
-    return not untolerated_taints(permanent_taints, spec.tolerations, BLOCKING_EFFECTS) and matches_node_affinity(
-        spec, node.metadata
-    )
+    return not untolerated_taints(
+        permanent_taints, spec.tolerations, BLOCKING_EFFECTS
+    ) and matches_selector_and_affinity(spec, node.metadata)
 
 
 def _to_units(resource: str, value: Fraction) -> Fraction:

@@ -74,7 +74,7 @@ def recommend_size(
         advice.size != group_state.applied_size
         and previous is not None
         and previous.should_apply
-        and pending_size(previous, group_state) is None
+        and unadopted_size(previous, group_state) is None
     ):
         advice = replace(advice, at=context.at)
     is_unchanged = previous is not None and advice is previous.advice
@@ -102,7 +102,7 @@ def _size_advice(
     return SizeAdvice(size=decision.size, reason=str(decision.reason), message=message, at=context.at)
 
 
-def pending_size(recommendation: ScaleRecommendation | None, group_state: GroupState) -> int | None:
+def unadopted_size(recommendation: ScaleRecommendation | None, group_state: GroupState) -> int | None:
     """Return the recommended size that a group has not adopted yet."""
     if (
         recommendation is None

@@ -33,7 +33,7 @@ class ScalableJobs:
     def get(self, job_uid: str) -> Job | None:
         return self._jobs.get(job_uid)
 
-    def is_in_first_pass(self, job_uid: str) -> bool:
+    def is_in_first_reconcile(self, job_uid: str) -> bool:
         return job_uid in self._in_first_pass.values()
 
     def update(self, job: Job) -> set[str]:

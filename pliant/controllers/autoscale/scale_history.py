@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from pliant.autoscale.cooldowns import GroupScaleHistory, ResizeCooldowns, next_cooldown_end, with_cooldowns
+from pliant.autoscale.cooldowns import GroupScaleHistory, ResizeCooldowns, next_cooldown_end, with_cooldown_restrictions
 from pliant.autoscale.model import ElasticGroup, GroupKey
 from pliant.controllers.autoscale.snapshot import GroupSnapshot
 from pliant.model.state import EngineState, SizeRequester
 
-MEASUREMENT_PERIOD = 90.0
+MAX_MEASUREMENT_WAIT_SECONDS = 90.0
 """Seconds that a group has to report its throughput, once all replicas run, before it may grow without.
 
 Reports are written every 30 seconds, and a measurement needs two of them.
@@ -26,31 +26,34 @@ class ScaleHistory:
         self._measured_since: dict[GroupKey, float] = {}  # since when groups with unknown throughput have been running
 
     def with_cooldowns(
-        self, snapshot: GroupSnapshot, state: EngineState, pending_size: int | None, now: float
+        self, snapshot: GroupSnapshot, state: EngineState, unadopted_size: int | None, now: float
     ) -> ElasticGroup:
         """Return the group with its restrictions; a recommended size counts as its size before it is adopted."""
         elastic = snapshot.elastic
-        if pending_size is not None:
-            elastic = replace(elastic, size=pending_size, replica_nodes=elastic.replica_nodes[:pending_size])
+        if unadopted_size is not None:
+            elastic = replace(elastic, size=unadopted_size, replica_nodes=elastic.replica_nodes[:unadopted_size])
         history = self._histories.get(elastic.key) or _initial_history(elastic.key.group, state)
         history = replace(
             history,
             restarts_on_resize=snapshot.restarts_on_resize,
             manually_edited_at=_last_manual_edit(elastic.key.group, state),
         )
-        is_fully_running = snapshot.is_fully_running and pending_size is None
+        is_fully_running = snapshot.is_fully_running and unadopted_size is None
         history = history.with_observation(
             elastic, is_fully_running=is_fully_running, is_finishing=snapshot.is_finishing, now=now
         )
         self._histories[elastic.key] = history
-        return with_cooldowns(elastic, history, now, self._cooldowns)
+        return with_cooldown_restrictions(elastic, history, now, self._cooldowns)
 
-    def hold_until_measured(self, elastic: ElasticGroup, snapshot: GroupSnapshot, now: float) -> ElasticGroup:
+    def hold_growth_until_measured(self, elastic: ElasticGroup, snapshot: GroupSnapshot, now: float) -> ElasticGroup:
         """Return the group; it may not grow before its throughput was measured or the measurement period is over."""
         if elastic.throughputs:
             self._measured_since.pop(elastic.key, None)
             return elastic
-        if snapshot.is_fully_running and now >= self._measured_since.setdefault(elastic.key, now) + MEASUREMENT_PERIOD:
+        if (
+            snapshot.is_fully_running
+            and now >= self._measured_since.setdefault(elastic.key, now) + MAX_MEASUREMENT_WAIT_SECONDS
+        ):
             return elastic
         reason = elastic.restriction_reason or "its throughput at this size must be measured first"
         return replace(elastic, may_grow=False, restriction_reason=reason)
@@ -61,7 +64,9 @@ class ScaleHistory:
     def next_replan_at(self, now: float) -> float | None:
         times = [next_cooldown_end(history, now, self._cooldowns) for history in self._histories.values()]
         times += [
-            since + MEASUREMENT_PERIOD for since in self._measured_since.values() if since + MEASUREMENT_PERIOD > now
+            since + MAX_MEASUREMENT_WAIT_SECONDS
+            for since in self._measured_since.values()
+            if since + MAX_MEASUREMENT_WAIT_SECONDS > now
         ]
         return min((time for time in times if time is not None), default=None)
 
@@ -73,7 +78,7 @@ class ScaleHistory:
 
 def _initial_history(group_name: str, state: EngineState) -> GroupScaleHistory:
     request = state.group(group_name).size_requests.get(SizeRequester.AUTOSCALER)
-    return GroupScaleHistory(resized_at=request.at.timestamp() if request else None)
+    return GroupScaleHistory(last_resized_at=request.at.timestamp() if request else None)
 
 
 def _last_manual_edit(group_name: str, state: EngineState) -> float | None:

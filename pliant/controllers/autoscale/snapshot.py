@@ -24,7 +24,7 @@ from pliant.controllers.autoscale.scalable_jobs import ScalableJobs, group_key, 
 from pliant.kube import objects
 from pliant.kube.cache.store import ObjectStore
 from pliant.kube.quantity import parse_quantity
-from pliant.kube.scheduling.fit import scheduling_spec
+from pliant.kube.scheduling.fit import parse_scheduling_spec
 from pliant.model.job import Job, ReplicaGroup, ResizeMode
 from pliant.model.labels import normalize_group_name
 from pliant.model.state import GroupState
@@ -156,7 +156,7 @@ class SnapshotBuilder:
     def _pod_shape(self, group: ReplicaGroup, pods: list[ClusterPod]) -> PodShape | None:
         """Return the shape of existing pods, which admission may have changed, or else of the template."""
         try:
-            return self._shapes.shape_of(pods[0].spec if pods else scheduling_spec(group.template))
+            return self._shapes.shape_of(pods[0].spec if pods else parse_scheduling_spec(group.template))
         except (ValueError, msgspec.ValidationError):
             return None  # the API server would reject such pods
 
@@ -167,7 +167,7 @@ class SnapshotBuilder:
             owner = pod.owner
             if owner is not None and owner.uid in job_uids and self._is_in_snapshot(owner.uid, pod):
                 continue
-            if owner is not None and self._scalable_jobs.is_in_first_pass(owner.uid):
+            if owner is not None and self._scalable_jobs.is_in_first_reconcile(owner.uid):
                 continue  # its snapshot follows in a moment and may need fewer of them
             shape = self._shapes.shape_of(pod.spec)
             if (

@@ -20,9 +20,9 @@ THROUGHPUT_METRICS = (
     "tokens_per_second",
 )
 """The metric names that report a throughput; the first one present is used."""
-MIN_RELATIVE_CHANGE = 0.05  # the relative change from which a new measurement is stored
+MIN_STORED_THROUGHPUT_CHANGE = 0.05  # the relative change from which a new measurement is stored
 MAX_MEASURED_SIZES = 16
-MIN_REPORT_INTERVAL = 2.0  # the minimum time in seconds between two reports that give a measurement
+MIN_REPORT_INTERVAL_SECONDS = 2.0  # the minimum time in seconds between two reports that give a measurement
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class ThroughputTracker:
             return {}
         current = _ProgressReading(size, report.time.timestamp(), report.step)
         previous = self._readings.get(job.owner.uid)
-        if previous is not None and previous.size == size and current.at - previous.at < MIN_REPORT_INTERVAL:
+        if previous is not None and previous.size == size and current.at - previous.at < MIN_REPORT_INTERVAL_SECONDS:
             return {}
         self._readings[job.owner.uid] = current
         throughput = _throughput(report, previous, current) if previous is not None and previous.size == size else None
@@ -90,7 +90,7 @@ def _with_measurement(known: Mapping[int, float], size: int, throughput: float) 
     """Return the known throughputs with this one averaged in; empty if it changes too little."""
     known_value = known.get(size)
     updated = throughput if known_value is None else (known_value + throughput) / 2
-    if known_value is not None and abs(updated - known_value) <= MIN_RELATIVE_CHANGE * known_value:
+    if known_value is not None and abs(updated - known_value) <= MIN_STORED_THROUGHPUT_CHANGE * known_value:
         return {}
     nearest_sizes = sorted({**known, size: updated}, key=lambda each: (abs(each - size), each))[:MAX_MEASURED_SIZES]
     return {each: float(f"{updated if each == size else known[each]:.4g}") for each in sorted(nearest_sizes)}

@@ -15,15 +15,15 @@ from pliant.model.actions import GrantMasterAccess
 from pliant.model.job import Job
 from pliant.model.labels import job_labels, replica_service_name
 
-ROLES = Resource(RBAC_API_GROUP, "v1", "roles", "Role")
-ROLE_BINDINGS = Resource(RBAC_API_GROUP, "v1", "rolebindings", "RoleBinding")
+ROLES_RESOURCE = Resource(RBAC_API_GROUP, "v1", "roles", "Role")
+ROLE_BINDINGS_RESOURCE = Resource(RBAC_API_GROUP, "v1", "rolebindings", "RoleBinding")
 
 
 async def grant_master_access(client: KubeClient, job: Job, action: GrantMasterAccess, plan_resource: Resource) -> None:
     """Create the service account, unless the user brought one, its role and its binding; raise Forbidden if denied."""
     rules = [policy_rule(permission) for permission in master_permissions(_job_resource(job), plan_resource)]
     objects: list[tuple[Resource, dict[str, Any]]] = [(SERVICE_ACCOUNTS, {})] if action.should_create_account else []
-    objects += [(ROLES, {"rules": rules}), (ROLE_BINDINGS, _binding_fields(job, action))]
+    objects += [(ROLES_RESOURCE, {"rules": rules}), (ROLE_BINDINGS_RESOURCE, _binding_fields(job, action))]
     for resource, content in objects:
         try:
             await _ensure_object(client, job, resource, {**_owned_object(job, resource, action), **content})

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from pliant.controllers.events import EVENTS
+from pliant.controllers.events import EVENTS_RESOURCE
 from pliant.frontends.frontend import Frontend, PlanFrontend
 from pliant.kube.resources import (
     CONFIG_MAPS,
@@ -89,7 +89,7 @@ def _replica_permissions() -> Iterator[Permission]:
     for resource in (PODS, SERVICES):
         yield replace(_permission(resource, ("patch",), "to adopt objects of another operator"), is_optional=True)
     yield _permission(CONFIG_MAPS, ("create", "get"), "to pass environments that exceed pod limits")
-    yield _permission(EVENTS, ("create", "get", "patch"), "to emit events")
+    yield _permission(EVENTS_RESOURCE, ("create", "get", "patch"), "to emit events")
 
 
 def master_permissions(job_resource: Resource, plan_resource: Resource) -> Iterator[Permission]:
@@ -100,7 +100,7 @@ def master_permissions(job_resource: Resource, plan_resource: Resource) -> Itera
     yield _permission(SERVICES, ("create", "get", "list", "patch"), "to create services for replicas")
     yield _permission(plan_resource, ("create", "delete", "get", "list", "patch", "watch"), "to write scale plans")
     yield _permission(CONFIG_MAPS, ("create", "get", "list", "patch", "update", "watch"), "to persist its state")
-    for events in (CORE_EVENTS, EVENTS):
+    for events in (CORE_EVENTS, EVENTS_RESOURCE):
         yield _permission(events, ("create", "patch"), "to emit events")
 
 

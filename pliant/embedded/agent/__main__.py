@@ -37,7 +37,7 @@ def main(argv: list[str]) -> None:
     channel_fd, descriptor_fd, parent, scratch_dir, port, network = argv
     channel = socket.socket(fileno=int(channel_fd))
     sockets = channel, socket.socket(fileno=int(descriptor_fd))
-    cgroups = CgroupManager.detect()
+    cgroups = CgroupManager.create_if_permitted()
     if network == "host":
         with closing(_start_host_isolation(channel, int(parent))) as host_isolation:
             _run_server(AgentServer(sockets, host_isolation, cgroups))
@@ -47,7 +47,7 @@ def main(argv: list[str]) -> None:
 
 
 def _start_host_isolation(channel: socket.socket, parent_pid: int) -> HostIsolation:
-    isolation = HostIsolation.acquire(parent_pid)
+    isolation = HostIsolation.acquire_loopback_block(parent_pid)
     with suppress(ConnectionError):
         channel.sendall(json.dumps({"ready": True, "gateway": isolation.gateway_address}).encode() + b"\n")
     return isolation
@@ -65,7 +65,7 @@ def _start_namespace_isolation(
             channel.sendall(json.dumps({"forbidden": str(error)}).encode() + b"\n")
         sys.exit(1)
     # The server detects a parent that has already exited.
-    with network.listen(api_port) as listener, suppress(ConnectionError):
+    with network.listen_at_gateway(api_port) as listener, suppress(ConnectionError):
         ready = json.dumps({"ready": True, "gateway": GATEWAY_ADDRESS, "port": api_port}).encode() + b"\n"
         socket.send_fds(channel, [ready], [listener.fileno()])
     return NamespaceIsolation(network, f"{scratch_dir}/root")
@@ -132,8 +132,8 @@ def _unshare_with_same_ids() -> None:
     user, group = os.geteuid(), os.getegid()
     if user == 0:
         with suppress(PermissionError):
-            return syscalls.unshare(syscalls.CLONE_CONTAINER)
-    syscalls.unshare(syscalls.CLONE_NEWUSER | syscalls.CLONE_CONTAINER)
+            return syscalls.unshare(syscalls.CONTAINER_NAMESPACE_FLAGS)
+    syscalls.unshare(syscalls.CLONE_NEWUSER | syscalls.CONTAINER_NAMESPACE_FLAGS)
     for name, value in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
         with open(f"/proc/self/{name}", "w") as file:
             file.write(value)

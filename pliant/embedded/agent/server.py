@@ -199,7 +199,7 @@ class AgentServer:
             return {}
         pod.removal_request_id = request["id"]
         for report_fd in pod.report_fds.values():
-            self._isolation.kill_shim(self._shims[report_fd].pid)
+            self._isolation.kill_run_by_shim(self._shims[report_fd].pid)
         self._remove_pod_if_empty(request["pod"])
         return None
 
@@ -213,9 +213,9 @@ class AgentServer:
         return {}
 
     def _measure_usage(self, request: JsonMessage) -> JsonMessage:
-        processes = ProcessTable(self._isolation.proc_dir())
+        processes = ProcessTable(self._isolation.ensure_pods_proc_dir())
         shims = self._shims.values()
-        return {"usage": [[shim.pod_uid, shim.name, *processes.usage_of_descendants(shim.pid)] for shim in shims]}
+        return {"usage": [[shim.pod_uid, shim.name, *processes.descendants_cpu_and_memory(shim.pid)] for shim in shims]}
 
     def _read_report(self, report_fd: int) -> None:
         shim = self._shims[report_fd]
@@ -249,8 +249,8 @@ class AgentServer:
             self._send_message({"exited_run": shim.name, "pod": shim.pod_uid, **exit_status})
         del self._pods[shim.pod_uid].report_fds[shim.name]
         for session in filter(None, (self._find_shim(shim.pod_uid, name) for name in shim.sessions)):
-            self._isolation.end_session(session.pid)
-        self._isolation.kill_leftovers({each.pid for each in self._shims.values()})
+            self._isolation.kill_orphaned_session(session.pid)
+        self._isolation.kill_unknown_children({each.pid for each in self._shims.values()})
         self._remove_pod_if_empty(shim.pod_uid)
 
     def _remove_pod_if_empty(self, pod_uid: str) -> None:

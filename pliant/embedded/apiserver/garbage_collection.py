@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pliant.embedded.apiserver.admission.admission import CRDS
+from pliant.embedded.apiserver.admission.admission import CRDS_RESOURCE_KEY
 from pliant.embedded.apiserver.handlers.object_lifecycle import (
     FOREGROUND_FINALIZER,
-    NAMESPACES,
+    NAMESPACES_RESOURCE_KEY,
     ORPHAN_FINALIZER,
     DeleteOptions,
-    delete_record,
-    store_or_remove,
+    remove_or_mark_terminating,
+    store_or_finish_deletion,
 )
 from pliant.embedded.registry.crds import CRD_CLEANUP_FINALIZER
 from pliant.embedded.storage.store import Store, Transaction
@@ -21,10 +21,10 @@ from pliant.embedded.storage.stored_objects import Object, ObjectChange, ObjectK
 from pliant.errors import ServerError
 from pliant.runtime.clock import Clock
 
-BATCH_SIZE = 256
+MAX_GC_BATCH_OBJECTS = 256
 """The number of objects per write: enough to share a commit, few enough not to delay other writes."""
 GC_RETRY_SECONDS = 1.0
-EVENTS = "/events"
+EVENTS_RESOURCE_KEY = "/events"
 EVENT_TTL_SECONDS = 3600.0
 _BACKGROUND_DELETE = DeleteOptions(propagation_policy="Background")
 
@@ -49,7 +49,7 @@ class GarbageCollector:
         while True:
             await self._wake.wait()
             while self._queue:
-                batch = list(self._queue)[:BATCH_SIZE]
+                batch = list(self._queue)[:MAX_GC_BATCH_OBJECTS]
                 for key in batch:
                     del self._queue[key]
                 await self._process_batch(batch)
@@ -57,7 +57,7 @@ class GarbageCollector:
 
     async def _process_batch(self, batch: Sequence[ObjectKey]) -> None:
         try:
-            await self._store.write(lambda transaction: self._collect_batch(transaction, batch))
+            await self._store.run_transaction(lambda transaction: self._collect_batch(transaction, batch))
         except ServerError:
             # The store cannot write, for example because the disk is full.
             self._enqueue(*batch)
@@ -91,7 +91,11 @@ class GarbageCollector:
         """Enqueue the owners, the namespace and the CRD of a removed object, if they are terminating."""
         owners = [self._index.find_key_by_uid(uid) for uid in removed.owner_uids]
         group, _, plural = removed.key.resource.partition("/")
-        parents = [*owners, ObjectKey(NAMESPACES, "", removed.key.namespace), ObjectKey(CRDS, "", f"{plural}.{group}")]
+        parents = [
+            *owners,
+            ObjectKey(NAMESPACES_RESOURCE_KEY, "", removed.key.namespace),
+            ObjectKey(CRDS_RESOURCE_KEY, "", f"{plural}.{group}"),
+        ]
         for key in parents:
             parent = self._index.get(key) if key is not None else None
             if parent is not None and parent.is_terminating:
@@ -119,7 +123,7 @@ class GarbageCollector:
         if remaining:
             kept = [reference for reference in references if reference["uid"] in remaining]
             _set_or_remove_list(obj["metadata"], "ownerReferences", kept)
-            store_or_remove(transaction, record.key.resource, obj)
+            store_or_finish_deletion(transaction, record.key.resource, obj)
         elif not record.is_terminating:
             self._delete_dependent(transaction, record, obj, has_waiting_owner=bool(waiting))
 
@@ -133,7 +137,7 @@ class GarbageCollector:
             options = DeleteOptions()
         elif has_waiting_owner and self._index.dependents(record.uid):
             options = DeleteOptions(propagation_policy="Foreground")
-        delete_record(transaction, record, options, self._clock.now())
+        remove_or_mark_terminating(transaction, record, options, self._clock.now())
 
     def _find_owner(self, dependent: StoredObject, reference: dict[str, Any]) -> StoredObject | None:
         """Return the owner of a reference if it exists in the same namespace or has no namespace."""
@@ -150,9 +154,9 @@ class GarbageCollector:
             self._remove_finalizer(transaction, record, ORPHAN_FINALIZER)
         elif FOREGROUND_FINALIZER in finalizers:
             self._process_foreground_deletion(transaction, record)
-        elif record.key.resource == NAMESPACES and (obj.get("spec") or {}).get("finalizers"):
+        elif record.key.resource == NAMESPACES_RESOURCE_KEY and (obj.get("spec") or {}).get("finalizers"):
             self._delete_namespace_content(transaction, record, obj)
-        elif record.key.resource == CRDS and CRD_CLEANUP_FINALIZER in finalizers:
+        elif record.key.resource == CRDS_RESOURCE_KEY and CRD_CLEANUP_FINALIZER in finalizers:
             self._delete_custom_resources(transaction, record, obj)
 
     def _orphan_dependents(self, transaction: Transaction, owner: StoredObject) -> None:
@@ -162,7 +166,7 @@ class GarbageCollector:
                 obj = dependent.decode()
                 references = [each for each in obj["metadata"]["ownerReferences"] if each["uid"] != owner.uid]
                 _set_or_remove_list(obj["metadata"], "ownerReferences", references)
-                store_or_remove(transaction, key.resource, obj)
+                store_or_finish_deletion(transaction, key.resource, obj)
 
     def _process_foreground_deletion(self, transaction: Transaction, owner: StoredObject) -> None:
         dependents = [transaction.get(key) for key in self._index.dependents(owner.uid)]
@@ -178,7 +182,7 @@ class GarbageCollector:
             self._delete_batch(transaction, record, content)
             return
         namespace["spec"]["finalizers"] = []
-        store_or_remove(transaction, NAMESPACES, namespace)
+        store_or_finish_deletion(transaction, NAMESPACES_RESOURCE_KEY, namespace)
 
     def _delete_custom_resources(self, transaction: Transaction, record: StoredObject, crd: Object) -> None:
         content = self._index.list_objects(f"{crd['spec']['group']}/{crd['spec']['names']['plural']}")
@@ -189,11 +193,11 @@ class GarbageCollector:
 
     def _delete_batch(self, transaction: Transaction, parent: StoredObject, content: Sequence[StoredObject]) -> None:
         remaining = [each.key for each in content if not each.is_terminating]
-        for key in remaining[:BATCH_SIZE]:
+        for key in remaining[:MAX_GC_BATCH_OBJECTS]:
             current = transaction.get(key)
             if current is not None and not current.is_terminating:
-                delete_record(transaction, current, _BACKGROUND_DELETE, self._clock.now())
-        if len(remaining) > BATCH_SIZE:
+                remove_or_mark_terminating(transaction, current, _BACKGROUND_DELETE, self._clock.now())
+        if len(remaining) > MAX_GC_BATCH_OBJECTS:
             self._enqueue(parent.key)
 
     def _remove_finalizer(self, transaction: Transaction, record: StoredObject, finalizer: str) -> None:
@@ -202,7 +206,7 @@ class GarbageCollector:
             obj = current.decode()
             finalizers = [each for each in obj["metadata"].get("finalizers") or () if each != finalizer]
             _set_or_remove_list(obj["metadata"], "finalizers", finalizers)
-            store_or_remove(transaction, record.key.resource, obj)
+            store_or_finish_deletion(transaction, record.key.resource, obj)
 
 
 def _waits_for_dependents(owner: StoredObject) -> bool:
@@ -231,7 +235,7 @@ class EventExpiry:
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
         self._store.add_listener(self._on_commit)
-        self._schedule_expiry(record.key for record in self._store.committed.list_objects(EVENTS))
+        self._schedule_expiry(record.key for record in self._store.committed.list_objects(EVENTS_RESOURCE_KEY))
         while True:
             await self._wake.wait()
             while self._expires_at:
@@ -241,7 +245,7 @@ class EventExpiry:
 
     def _on_commit(self, changes: Sequence[ObjectChange]) -> None:
         for change in changes:
-            if change.after.key.resource == EVENTS:
+            if change.after.key.resource == EVENTS_RESOURCE_KEY:
                 self._expires_at.pop(change.after.key, None)
                 if not change.is_deleted:
                     self._schedule_expiry([change.after.key])
@@ -257,10 +261,10 @@ class EventExpiry:
             for key in expired:
                 current = transaction.get(key)
                 if current is not None:
-                    transaction.remove(EVENTS, current.decode())
+                    transaction.remove(EVENTS_RESOURCE_KEY, current.decode())
 
         try:
-            await self._store.write(delete_all)
+            await self._store.run_transaction(delete_all)
         except ServerError:
             # The store cannot write, for example because the disk is full: try again after another TTL.
             self._schedule_expiry(expired)

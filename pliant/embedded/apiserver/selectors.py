@@ -124,7 +124,7 @@ class FieldSelector:
         return all((fields.get(field, "") == value) is equal for field, value, equal in self.terms)
 
     def matches_object(self, obj: Mapping[str, Any]) -> bool:
-        return all((field_value(obj, field) == value) is equal for field, value, equal in self.terms)
+        return all((selectable_field_value(obj, field) == value) is equal for field, value, equal in self.terms)
 
     def with_renamed_fields(self, rename: Callable[[str], str]) -> FieldSelector:
         return FieldSelector(tuple((rename(field), value, equal) for field, value, equal in self.terms))
@@ -134,12 +134,12 @@ class FieldSelector:
         return next((value for name, value, equal in self.terms if equal and name == field), None)
 
 
-ALWAYS_SELECTABLE: Final = ("metadata.name", "metadata.namespace")
+ALWAYS_SELECTABLE_FIELDS: Final = ("metadata.name", "metadata.namespace")
 _FIELD_ALIASES: Final = {"source": "source.component"}
 _DEFAULT_FIELD_VALUES: Final = {"spec.unschedulable": "false", "spec.hostNetwork": "false"}
 
 
-def field_value(obj: Mapping[str, Any], field: str) -> str:
+def selectable_field_value(obj: Mapping[str, Any], field: str) -> str:
     """Return a field as selectors compare it: a string, empty when the field is absent."""
     value: Any = obj
     for step in _FIELD_ALIASES.get(field, field).split("."):
@@ -159,7 +159,7 @@ def _parse_field_term(part: str, text: str) -> tuple[str, str, bool]:
 
 
 def _require_selectable(kind: Kind, field: str) -> None:
-    if field not in ALWAYS_SELECTABLE and field not in kind.selectable_fields:
+    if field not in ALWAYS_SELECTABLE_FIELDS and field not in kind.selectable_fields:
         message = f"field label not supported: {field}"
         if not kind.is_custom and not kind.selectable_fields:
             message = f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'

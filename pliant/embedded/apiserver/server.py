@@ -7,13 +7,13 @@ import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from pliant.embedded.apiserver.admission.admission import CRDS, Admission
-from pliant.embedded.apiserver.admission.cluster_ip_allocator import SERVICES, ClusterIpAllocator
+from pliant.embedded.apiserver.admission.admission import CRDS_RESOURCE_KEY, Admission
+from pliant.embedded.apiserver.admission.cluster_ip_allocator import SERVICES_RESOURCE_KEY, ClusterIpAllocator
 from pliant.embedded.apiserver.auth.self_review import ADMIN_USER, answer_self_review
-from pliant.embedded.apiserver.auth.tokens import TokenIssuer, UserInfo, create_requested_token
+from pliant.embedded.apiserver.auth.tokens import TokenIssuer, UserInfo, handle_token_request
 from pliant.embedded.apiserver.garbage_collection import EventExpiry, GarbageCollector
 from pliant.embedded.apiserver.handlers import deletion, get_list, pod_subresources, resource_metrics, scale
-from pliant.embedded.apiserver.handlers.object_lifecycle import NAMESPACES
+from pliant.embedded.apiserver.handlers.object_lifecycle import NAMESPACES_RESOURCE_KEY
 from pliant.embedded.apiserver.handlers.watch import open_watch
 from pliant.embedded.apiserver.handlers.writes import ObjectWriter
 from pliant.embedded.apiserver.http.errors import bad_request, method_not_allowed
@@ -47,7 +47,7 @@ class ApiServer:
         self.registry = registry
         self.log_source = log_source
         self.session_source: sessions.SessionSource | None = None
-        self.usage_source: resource_metrics.UsageSource | None = None
+        self.usage_source: resource_metrics.ContainerUsageSource | None = None
         self._clock = clock
         self.tokens = TokenIssuer(clock)
         self._discovery = DiscoveryHandler(registry)
@@ -67,7 +67,7 @@ class ApiServer:
     ) -> AsyncIterator[ApiServer]:
         """Start an API server together with the garbage collector and the expiry of events."""
         api = cls(store, registry, clock, log_source=log_source, rng=rng)
-        await api.bootstrap()
+        await api.initialize_from_store()
         try:
             async with asyncio.TaskGroup() as tasks:
                 loops = (GarbageCollector(store, clock).run(), EventExpiry(store).run())
@@ -83,16 +83,16 @@ class ApiServer:
                 raise
             raise group.exceptions[0] from None
 
-    async def bootstrap(self) -> None:
+    async def initialize_from_store(self) -> None:
         """Load cluster IPs and CRDs from the store, and create the initial namespaces."""
         index = self.store.committed
-        self._cluster_ips.load(index.list_objects(SERVICES))
+        self._cluster_ips.mark_existing_allocated(index.list_objects(SERVICES_RESOURCE_KEY))
         # In creation order, because kubectl takes the first of several kinds with the same name.
-        for crd in sorted(index.list_objects(CRDS), key=_creation_order):
+        for crd in sorted(index.list_objects(CRDS_RESOURCE_KEY), key=_creation_order):
             self.registry.register_crd(crd.decode())
         self.store.add_listener(self._cluster_ips.on_commit)
         self.store.add_listener(self._on_crd_commit)
-        await self.store.write(self._create_initial_namespaces)
+        await self.store.run_transaction(self._create_initial_namespaces)
 
     async def handle(self, request: Request, user: UserInfo = ADMIN_USER) -> Reply | StreamReply:
         """Process a request of a user; errors are returned as a Status."""
@@ -101,12 +101,12 @@ class ApiServer:
         except ApiError as error:
             return error_response(error)
 
-    def open_session(self, request: Request, command: Sequence[str]) -> sessions.PreparedSession:
+    def prepare_session(self, request: Request, command: Sequence[str]) -> sessions.PreparedSession:
         """Prepare an exec or attach session; raise `ApiError` when the container does not run."""
         info = parse_request_path(self.registry, request)
         return sessions.prepare_session(self.store.committed, info, command, self.session_source)
 
-    def open_port_forward(self, request: Request) -> sessions.PortConnector:
+    def prepare_port_forward(self, request: Request) -> sessions.PortConnector:
         """Return a function that connects to the ports of a pod; raise `ApiError` when the pod does not run."""
         info = parse_request_path(self.registry, request)
         return sessions.prepare_port_forward(self.store.committed, info, self.session_source)
@@ -166,7 +166,7 @@ class ApiServer:
             case "eviction", "POST":
                 return await pod_subresources.evict_pod(self.store, info, self._clock)
             case "token", "POST":
-                return create_requested_token(self.store.committed, info, self.tokens, self._clock)
+                return handle_token_request(self.store.committed, info, self.tokens, self._clock)
             case "exec" | "attach" | "portforward", _:
                 raise bad_request("Upgrade request required")
             case _:
@@ -174,16 +174,16 @@ class ApiServer:
 
     def _on_crd_commit(self, changes: Sequence[ObjectChange]) -> None:
         for change in changes:
-            if change.after.key.resource == CRDS:
+            if change.after.key.resource == CRDS_RESOURCE_KEY:
                 if change.is_deleted:
                     self.registry.unregister_crd(change.after.key.name)
                 else:
                     self.registry.register_crd(change.after.decode())
 
     def _create_initial_namespaces(self, transaction: Transaction) -> None:
-        kind = self.registry.find("", "v1", "namespaces")
-        for name in deletion.INITIAL_NAMESPACES:
-            if kind is not None and transaction.get(ObjectKey(NAMESPACES, "", name)) is None:
+        kind = self.registry.find_resource("", "v1", "namespaces")
+        for name in deletion.PROTECTED_BUILTIN_NAMESPACES:
+            if kind is not None and transaction.get(ObjectKey(NAMESPACES_RESOURCE_KEY, "", name)) is None:
                 namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
                 self._writer.add_object(transaction, kind, "", namespace)
 

@@ -10,7 +10,7 @@ import msgspec
 
 from pliant.embedded.apiserver.admission.disruption_budgets import DisruptionBudgetStatus, label_selector_matches
 from pliant.embedded.object_views import PodView
-from pliant.embedded.retries import REJECTION_ERRORS, patch_status
+from pliant.embedded.retries import NON_RETRYABLE_API_ERRORS, patch_status
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import ObjectMeta
 from pliant.kube.resources import POD_DISRUPTION_BUDGETS
@@ -27,7 +27,7 @@ class DisruptionBudgetView(msgspec.Struct, frozen=True, kw_only=True):
     spec: dict[str, Any] = {}
 
 
-class DisruptionController:
+class DisruptionBudgetController:
     """Keeps the status of budgets up to date; the eviction API counts healthy pods itself."""
 
     def __init__(self, client: KubeClient, clock: Clock) -> None:
@@ -77,7 +77,7 @@ class DisruptionController:
         patch = {**counts, "conditions": [self._disruption_allowed_condition(counts)]}
         try:
             await patch_status(self._client, POD_DISRUPTION_BUDGETS, meta, patch)
-        except REJECTION_ERRORS as error:
+        except NON_RETRYABLE_API_ERRORS as error:
             log.info("budget status not written", extra={"budget": meta.name, "error": str(error)})
         else:
             self._written_counts[meta.uid] = counts

@@ -16,8 +16,8 @@ from pliant.embedded.network.service_index import (
     resolve_target_port,
 )
 from pliant.embedded.object_views import PodView, ServiceView
-from pliant.embedded.registry.conversions import MANAGED_BY_LABEL, SERVICE_NAME_LABEL
-from pliant.embedded.retries import REJECTION_ERRORS, with_retries
+from pliant.embedded.registry.conversions import ENDPOINT_SLICE_MANAGER_LABEL, SERVICE_NAME_LABEL
+from pliant.embedded.retries import NON_RETRYABLE_API_ERRORS, retry_until_answered
 from pliant.errors import AlreadyExists, ApiError
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import ENDPOINT_SLICES, SERVICES
@@ -101,7 +101,7 @@ class EndpointSliceController:
             return
         try:
             await self._write_slice(key, desired)
-        except REJECTION_ERRORS as error:
+        except NON_RETRYABLE_API_ERRORS as error:
             log.info("EndpointSlice not written", extra={"service": "/".join(key), "error": str(error)})
         else:
             self._written[key] = desired
@@ -109,17 +109,17 @@ class EndpointSliceController:
     async def _write_slice(self, key: ServiceKey, desired: dict[str, Any]) -> None:
         if key not in self._written:
             try:
-                await with_retries(partial(self._client.create, ENDPOINT_SLICES, key[0], desired))
+                await retry_until_answered(partial(self._client.create, ENDPOINT_SLICES, key[0], desired))
             except AlreadyExists:
                 pass  # created by an earlier run of the cluster or by a user
             else:
                 return
-        await with_retries(partial(self._client.patch, ENDPOINT_SLICES, *key, desired))
+        await retry_until_answered(partial(self._client.patch, ENDPOINT_SLICES, *key, desired))
 
 
 def build_endpoint_slice(service: ServiceView, pods: list[PodView]) -> dict[str, Any]:
     meta = service.metadata
-    labels = {**meta.labels, SERVICE_NAME_LABEL: meta.name, MANAGED_BY_LABEL: _CONTROLLER_NAME}
+    labels = {**meta.labels, SERVICE_NAME_LABEL: meta.name, ENDPOINT_SLICE_MANAGER_LABEL: _CONTROLLER_NAME}
     if service.spec.cluster_ip == "None":
         labels["service.kubernetes.io/headless"] = ""
     owner = {"apiVersion": "v1", "kind": "Service", "name": meta.name, "uid": meta.uid}
@@ -185,9 +185,9 @@ class KubernetesServiceController:
 
     async def _create_or_patch(self, resource: Any, body: dict[str, Any]) -> None:
         try:
-            await with_retries(partial(self._client.create, resource, _SERVICE_NAMESPACE, body))
+            await retry_until_answered(partial(self._client.create, resource, _SERVICE_NAMESPACE, body))
         except AlreadyExists:
-            await with_retries(partial(self._client.patch, resource, _SERVICE_NAMESPACE, _SERVICE_NAME, body))
+            await retry_until_answered(partial(self._client.patch, resource, _SERVICE_NAMESPACE, _SERVICE_NAME, body))
 
     def _service_manifest(self) -> dict[str, Any]:
         labels = {"component": "apiserver", "provider": "kubernetes"}

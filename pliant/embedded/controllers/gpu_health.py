@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from pliant.embedded.fault_annotations import GPU_FAULT_ANNOTATION
-from pliant.embedded.retries import REJECTION_ERRORS, with_retries
+from pliant.embedded.retries import NON_RETRYABLE_API_ERRORS, retry_until_answered
 from pliant.embedded.scheduler.gpu_allocation import GPU_RESOURCE, Gpu, GpuAllocator
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import Node
@@ -27,7 +27,7 @@ from pliant.runtime.clock import Clock
 GPU_UNHEALTHY_CONDITION: Final = "GPUUnhealthy"
 _GPU_FAULT_REASON: Final = "GPUFault"
 _PROBE_INTERVAL_SECONDS: Final = 15.0
-NVIDIA_SMI_TIMEOUT: Final = 20.0
+NVIDIA_SMI_TIMEOUT_SECONDS: Final = 20.0
 """In seconds. nvidia-smi is slow where no process keeps the driver loaded."""
 _SMI_QUERY_ARGUMENTS: Final = (
     "--query-gpu=index,uuid,pci.bus_id,ecc.errors.uncorrected.volatile.total",
@@ -122,11 +122,11 @@ def _query_nvidia_smi() -> list[tuple[Gpu, int]]:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=NVIDIA_SMI_TIMEOUT,
+            timeout=NVIDIA_SMI_TIMEOUT_SECONDS,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise NvidiaSmiError(f"no response within {NVIDIA_SMI_TIMEOUT:.0f}s") from None
+        raise NvidiaSmiError(f"no response within {NVIDIA_SMI_TIMEOUT_SECONDS:.0f}s") from None
     except OSError as error:
         raise NvidiaSmiError(error.strerror or str(error)) from None
     lines = result.stdout.decode(errors="replace").splitlines()
@@ -240,8 +240,8 @@ class GpuHealthController:
         }
         write = partial(self._client.patch, NODES, None, node_name, {"status": status})
         try:
-            await with_retries(partial(write, content_type=STRATEGIC_MERGE_PATCH, subresource="status"))
-        except REJECTION_ERRORS as error:
+            await retry_until_answered(partial(write, content_type=STRATEGIC_MERGE_PATCH, subresource="status"))
+        except NON_RETRYABLE_API_ERRORS as error:
             log.info("node status not written", extra={"node": node_name, "error": str(error)})
 
 

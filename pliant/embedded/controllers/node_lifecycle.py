@@ -13,11 +13,16 @@ from functools import partial
 from typing import Any
 
 from pliant import __version__
-from pliant.embedded.fault_annotations import GPU_FAULT_ANNOTATION, NODE_OUTAGE_ANNOTATION, OUTAGE_KILLED, OUTAGE_PAUSED
+from pliant.embedded.fault_annotations import (
+    GPU_FAULT_ANNOTATION,
+    NODE_OUTAGE_ANNOTATION,
+    OUTAGE_VALUE_KILLED,
+    OUTAGE_VALUE_PAUSED,
+)
 from pliant.embedded.kubelet.kubelet import Kubelet
 from pliant.embedded.kubelet.pods.context import KubeletDependencies
 from pliant.embedded.object_views import PodView
-from pliant.embedded.retries import REJECTION_ERRORS, patch_status, with_retries
+from pliant.embedded.retries import NON_RETRYABLE_API_ERRORS, patch_status, retry_until_answered
 from pliant.embedded.scheduler.gpu_allocation import GPU_RESOURCE
 from pliant.errors import AlreadyExists
 from pliant.kube.client import KubeClient
@@ -30,8 +35,8 @@ _RUNTIME_PREFIX = "pliant://"
 """Prefix of `containerRuntimeVersion` by which nodes of an embedded cluster are recognized."""
 _MAX_PODS_PER_NODE = 1000
 """A Linux bridge has 1,023 ports."""
-HEARTBEAT_INTERVAL = 2.0
-NODE_MONITOR_GRACE_PERIOD = 4.0
+HEARTBEAT_INTERVAL_SECONDS = 2.0
+NODE_HEARTBEAT_TIMEOUT_SECONDS = 4.0
 """Seconds without a heartbeat after which a node is not ready."""
 
 log = logging.getLogger(__name__)
@@ -75,7 +80,7 @@ class NodeLifecycleController:
         """Kill the pods of every node in the kubelet: all processes died with the agent."""
         self._has_agent.clear()
         for name in self._node_capacities:
-            self._kubelet.kill_node(name)
+            self._kubelet.simulate_node_crash(name)
 
     async def on_agent_restarted(self) -> None:
         """Restart the pods of every node, as after a reboot."""
@@ -90,18 +95,18 @@ class NodeLifecycleController:
         loop = asyncio.get_running_loop()
         self._last_heartbeats = dict.fromkeys(self._node_capacities, loop.time())
         while True:
-            if await self._services.agent.is_responsive(HEARTBEAT_INTERVAL):
+            if await self._services.agent.is_responsive(HEARTBEAT_INTERVAL_SECONDS):
                 self._last_heartbeats |= dict.fromkeys(
                     self._node_capacities.keys() - self._simulated_outages.keys(), loop.time()
                 )
             for name, last in self._last_heartbeats.items():
-                is_reachable = loop.time() - last < NODE_MONITOR_GRACE_PERIOD
+                is_reachable = loop.time() - last < NODE_HEARTBEAT_TIMEOUT_SECONDS
                 if is_reachable != self._is_reachable[name]:
                     self._is_reachable[name] = is_reachable
                     await self._write_ready_condition(name, is_reachable=is_reachable)
                     await self._sync_pod_readiness(name, is_reachable=is_reachable)
             with suppress(TimeoutError):
-                async with asyncio.timeout(HEARTBEAT_INTERVAL):
+                async with asyncio.timeout(HEARTBEAT_INTERVAL_SECONDS):
                     await self._woken.wait()
             self._woken.clear()
 
@@ -110,7 +115,7 @@ class NodeLifecycleController:
             node = await self._changed.get()
             name = node.metadata.name
             outage = node.metadata.annotations.get(NODE_OUTAGE_ANNOTATION, "")
-            if outage in (OUTAGE_KILLED, OUTAGE_PAUSED):
+            if outage in (OUTAGE_VALUE_KILLED, OUTAGE_VALUE_PAUSED):
                 self._inject_outage(name, outage)
             elif name in self._simulated_outages:
                 await self._recover_node(name)
@@ -119,11 +124,13 @@ class NodeLifecycleController:
                 await self._reregister_node(name)
 
     def _inject_outage(self, node_name: str, outage: str) -> None:
-        if self._simulated_outages.get(node_name) in (outage, OUTAGE_KILLED):
+        if self._simulated_outages.get(node_name) in (outage, OUTAGE_VALUE_KILLED):
             return
         self._simulated_outages[node_name] = outage
         log.warning("node outage injected", extra={"node": node_name, "outage": outage})
-        (self._kubelet.kill_node if outage == OUTAGE_KILLED else self._kubelet.pause_node)(node_name)
+        (self._kubelet.simulate_node_crash if outage == OUTAGE_VALUE_KILLED else self._kubelet.simulate_node_partition)(
+            node_name
+        )
 
     async def _recover_node(self, node_name: str) -> None:
         await self._has_agent.wait()
@@ -134,10 +141,10 @@ class NodeLifecycleController:
 
     async def _reregister_node(self, node_name: str) -> None:
         services, capacity = self._services, self._node_capacities[node_name]
-        register = partial(register_node, services.client, node_name, capacity, services.agent.address)
+        register = partial(register_ready_node, services.client, node_name, capacity, services.agent.gateway_address)
         try:
-            await with_retries(partial(register, services.clock.now()))
-        except REJECTION_ERRORS as error:
+            await retry_until_answered(partial(register, services.clock.now()))
+        except NON_RETRYABLE_API_ERRORS as error:
             log.info("node not registered", extra={"node": node_name, "error": str(error)})
 
     async def _sync_pod_readiness(self, node_name: str, *, is_reachable: bool) -> None:
@@ -150,7 +157,7 @@ class NodeLifecycleController:
         for pod in [each for each in self._list_pods() if each.spec.node_name == node_name and each.is_ready]:
             try:
                 await patch_status(self._services.client, PODS, pod.metadata, {"conditions": [condition]})
-            except REJECTION_ERRORS:
+            except NON_RETRYABLE_API_ERRORS:
                 continue  # the pod is deleted
             await self._services.events.emit_warning(pod.metadata, "NodeNotReady", "Node is not ready")
 
@@ -160,12 +167,12 @@ class NodeLifecycleController:
         write = partial(self._services.client.patch, NODES, None, node_name, patch, content_type=STRATEGIC_MERGE_PATCH)
         log.warning("node reachable" if is_reachable else "node not reachable", extra={"node": node_name})
         try:
-            await with_retries(partial(write, subresource="status"))
-        except REJECTION_ERRORS as error:
+            await retry_until_answered(partial(write, subresource="status"))
+        except NON_RETRYABLE_API_ERRORS as error:
             log.info("node status not written", extra={"node": node_name, "error": str(error)})
 
 
-def node_capacity(*, cpu: int | None, memory: str | None, gpu: int) -> dict[str, str]:
+def resolve_node_capacity(*, cpu: int | None, memory: str | None, gpu: int) -> dict[str, str]:
     """Return the capacity of each node: the arguments, or the resources of the machine by default."""
     page, pages = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_PHYS_PAGES")
     capacity = {
@@ -177,7 +184,7 @@ def node_capacity(*, cpu: int | None, memory: str | None, gpu: int) -> dict[str,
     return {**capacity, GPU_RESOURCE: str(gpu)} if gpu else capacity
 
 
-async def register_nodes(
+async def replace_registered_nodes(
     client: KubeClient, node_capacities: Mapping[str, Mapping[str, str]], node_address: str, now: datetime
 ) -> None:
     """Create or update the nodes; delete nodes of an earlier run that are not listed, with their pods.
@@ -190,10 +197,10 @@ async def register_nodes(
         for pod in (await client.list(PODS, fields=f"spec.nodeName={name}")).items:
             await client.delete(PODS, pod["metadata"]["namespace"], pod["metadata"]["name"], grace_period_seconds=0)
     for name, capacity in node_capacities.items():
-        await register_node(client, name, capacity, node_address, now)
+        await register_ready_node(client, name, capacity, node_address, now)
 
 
-async def register_node(
+async def register_ready_node(
     client: KubeClient, name: str, capacity: Mapping[str, str], node_address: str, now: datetime
 ) -> None:
     """Create or update one node with status Ready, and end its simulated faults."""

@@ -9,14 +9,14 @@ from functools import partial
 
 from pliant.embedded.controllers.taints import disruption_condition
 from pliant.embedded.object_views import PodView
-from pliant.embedded.retries import REJECTION_ERRORS, patch_status, with_retries
+from pliant.embedded.retries import NON_RETRYABLE_API_ERRORS, patch_status, retry_until_answered
 from pliant.errors import NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import Node
 from pliant.kube.resources import NODES, PODS
 from pliant.runtime.clock import Clock
 
-NODE_QUARANTINE_SECONDS = 40.0
+MISSING_NODE_GRACE_SECONDS = 40.0
 """Seconds for a missing node to reappear before its pods are deleted."""
 _DISRUPTION_REASON = ("DeletionByPodGC", "PodGC: node no longer exists")
 
@@ -59,7 +59,7 @@ class PodGarbageCollector:
     def _start_quarantine(self, node: str) -> None:
         if node not in self._nodes and node not in self._quarantine_timers and self._pods_by_node[node]:
             loop = asyncio.get_running_loop()
-            self._quarantine_timers[node] = loop.call_later(NODE_QUARANTINE_SECONDS, self._due.put_nowait, node)
+            self._quarantine_timers[node] = loop.call_later(MISSING_NODE_GRACE_SECONDS, self._due.put_nowait, node)
 
     def _cancel_quarantine(self, node: str) -> None:
         timer = self._quarantine_timers.pop(node, None)
@@ -69,7 +69,7 @@ class PodGarbageCollector:
     async def _delete_pods_of_missing_node(self, node: str) -> None:
         self._cancel_quarantine(node)
         try:
-            await with_retries(partial(self._client.get, NODES, None, node))
+            await retry_until_answered(partial(self._client.get, NODES, None, node))
         except NotFound:
             for pod in list(self._pods_by_node[node].values()):
                 await self._force_delete_pod(pod, node)
@@ -84,6 +84,6 @@ class PodGarbageCollector:
         try:
             if not pod.is_finished:
                 await patch_status(self._client, PODS, meta, status)
-            await with_retries(delete)
-        except REJECTION_ERRORS as error:
+            await retry_until_answered(delete)
+        except NON_RETRYABLE_API_ERRORS as error:
             log.info("pod not deleted", extra={"pod": f"{meta.namespace}/{meta.name}", "error": str(error)})

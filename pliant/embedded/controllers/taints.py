@@ -10,18 +10,23 @@ from functools import partial
 from typing import Any
 
 from pliant.embedded.object_views import PodObjectMeta, PodView
-from pliant.embedded.retries import REJECTION_ERRORS, patch_status, with_retries
+from pliant.embedded.retries import NON_RETRYABLE_API_ERRORS, patch_status, retry_until_answered
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import Node, Taint
 from pliant.kube.resources import NODES, PODS
-from pliant.kube.scheduling.taints import UNLIMITED_SECONDS, condition_taints, is_condition_taint, tolerated_seconds
+from pliant.kube.scheduling.taints import (
+    TOLERATED_FOREVER_SECONDS,
+    is_condition_taint,
+    taints_for_node_conditions,
+    tolerated_seconds,
+)
 from pliant.kube.timestamps import format_timestamp
 from pliant.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
 
 
-class TaintController:
+class NodeConditionTaintController:
     """Keeps taints that follow from node conditions up to date; taints that users set stay."""
 
     def __init__(self, client: KubeClient, clock: Clock) -> None:
@@ -32,7 +37,7 @@ class TaintController:
     async def run(self) -> None:
         while True:
             node = await self._changed.get()
-            if _derived_taint_keys(node.spec.taints) != _derived_taint_keys(condition_taints(node)):
+            if _derived_taint_keys(node.spec.taints) != _derived_taint_keys(taints_for_node_conditions(node)):
                 await self._update_taints(node)
 
     def on_node_change(self, old: Node | None, new: Node | None) -> None:
@@ -42,15 +47,15 @@ class TaintController:
     async def _update_taints(self, node: Node) -> None:
         meta = node.metadata
         try:
-            raw = await with_retries(partial(self._client.get, NODES, None, meta.name))
-            taints = self._merge_taints(raw.get("spec", {}).get("taints") or [], condition_taints(node))
+            raw = await retry_until_answered(partial(self._client.get, NODES, None, meta.name))
+            taints = self._merge_taints(raw.get("spec", {}).get("taints") or [], taints_for_node_conditions(node))
             # With the resource version a concurrent change gives a conflict; its watch event triggers another update.
             patch = {
                 "metadata": {"resourceVersion": meta.resource_version, "uid": meta.uid},
                 "spec": {"taints": taints},
             }
-            await with_retries(partial(self._client.patch, NODES, None, meta.name, patch))
-        except REJECTION_ERRORS as error:
+            await retry_until_answered(partial(self._client.patch, NODES, None, meta.name, patch))
+        except NON_RETRYABLE_API_ERRORS as error:
             log.info("node taints not written", extra={"node": meta.name, "error": str(error)})
 
     def _merge_taints(self, current: list[dict[str, Any]], desired: list[Taint]) -> list[dict[str, Any]]:
@@ -90,7 +95,7 @@ class TaintEvictionController:
     async def run(self) -> None:
         while True:
             pod = await self._due.get()
-            await delete_disrupted_pod(self._client, pod, *_DISRUPTION_REASON, self._clock.now())
+            await mark_disrupted_and_delete(self._client, pod, *_DISRUPTION_REASON, self._clock.now())
 
     def on_node_change(self, old: Node | None, new: Node | None) -> None:
         """Schedule the evictions of a node; the pod garbage collector deletes the pods of a deleted node."""
@@ -115,7 +120,7 @@ class TaintEvictionController:
         if uid in self._evicted:
             return
         seconds = tolerated_seconds(self._taints.get(pod.spec.node_name, ()), pod.spec.tolerations)
-        if seconds == UNLIMITED_SECONDS or pod.metadata.deletion_timestamp is not None:
+        if seconds == TOLERATED_FOREVER_SECONDS or pod.metadata.deletion_timestamp is not None:
             self._cancel_eviction(uid)
             return
         due_at = self._tainted_since.setdefault(uid, loop.time()) + seconds
@@ -145,12 +150,12 @@ def disruption_condition(reason: str, message: str, now: datetime) -> dict[str, 
     }
 
 
-async def delete_disrupted_pod(
+async def mark_disrupted_and_delete(
     client: KubeClient, pod: PodObjectMeta, reason: str, message: str, now: datetime
 ) -> None:
     """Set the DisruptionTarget condition of a pod, then delete the pod gracefully."""
     try:
         await patch_status(client, PODS, pod, {"conditions": [disruption_condition(reason, message, now)]})
-        await with_retries(partial(client.delete, PODS, pod.namespace, pod.name, uid=pod.uid))
-    except REJECTION_ERRORS as error:
+        await retry_until_answered(partial(client.delete, PODS, pod.namespace, pod.name, uid=pod.uid))
+    except NON_RETRYABLE_API_ERRORS as error:
         log.info("pod not deleted", extra={"pod": f"{pod.namespace}/{pod.name}", "error": str(error)})

@@ -12,13 +12,13 @@ import msgspec
 from pliant.embedded.apiserver.admission.admission import PVC_PROTECTION_FINALIZER
 from pliant.embedded.kubelet.volumes.pod_filesystem import PodFilesystem
 from pliant.embedded.object_views import PodView
-from pliant.embedded.retries import REJECTION_ERRORS, with_retries
+from pliant.embedded.retries import NON_RETRYABLE_API_ERRORS, retry_until_answered
 from pliant.errors import ApiError
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import ObjectMeta
 from pliant.kube.quantity import Quantity
 from pliant.kube.resources import EVENTS, PERSISTENT_VOLUME_CLAIMS, PODS
-from pliant.kube.scheduling.fit import TERMINAL_PHASES
+from pliant.kube.scheduling.fit import TERMINAL_POD_PHASES
 from pliant.kube.timestamps import format_timestamp
 from pliant.runtime.clock import Clock
 
@@ -83,7 +83,7 @@ class VolumeClaimController:
         while True:
             claim = await self._unbound.get()
             # If the claim has changed meanwhile, its watch event enqueues it again.
-            with suppress(*REJECTION_ERRORS):
+            with suppress(*NON_RETRYABLE_API_ERRORS):
                 await self._bind(claim)
 
     async def _bind(self, claim: VolumeClaimView) -> None:
@@ -92,13 +92,13 @@ class VolumeClaimController:
         precondition = {"metadata": {"uid": meta.uid}}
         if not spec.volume_name:
             volume = {"spec": {"volumeName": f"pvc-{meta.uid}"}}
-            await with_retries(partial(patch, {**precondition, **volume}))
+            await retry_until_answered(partial(patch, {**precondition, **volume}))
         status = {
             "phase": "Bound",
             "accessModes": list(spec.access_modes),
             "capacity": {"storage": spec.resources.requests.get("storage", "0")},
         }
-        await with_retries(partial(patch, {**precondition, "status": status}, subresource="status"))
+        await retry_until_answered(partial(patch, {**precondition, "status": status}, subresource="status"))
         await self._emit_provisioned_event(meta, spec.volume_name or f"pvc-{meta.uid}")
 
     async def _emit_provisioned_event(self, claim: ObjectMeta, volume: str) -> None:
@@ -125,27 +125,31 @@ class VolumeClaimController:
     async def _delete_volume_directories(self) -> None:
         while True:
             uid = await self._deleted_uids.get()
-            await asyncio.to_thread(self._pod_filesystem.remove_claim, uid)
+            await asyncio.to_thread(self._pod_filesystem.remove_claim_dir, uid)
 
     async def _release_terminating_claims(self) -> None:
         while True:
             await self._recheck.wait()
             self._recheck.clear()
             for claim in list(self._terminating.values()):
-                with suppress(*REJECTION_ERRORS):
+                with suppress(*NON_RETRYABLE_API_ERRORS):
                     await self._remove_protection_finalizer(claim.metadata)
 
     async def _remove_protection_finalizer(self, claim: ObjectMeta) -> None:
-        pods = await with_retries(partial(self._client.list, PODS, claim.namespace))
+        pods = await retry_until_answered(partial(self._client.list, PODS, claim.namespace))
         if any(_uses_claim(pod, claim.name) for pod in pods.items):
             return
-        current = await with_retries(partial(self._client.get, PERSISTENT_VOLUME_CLAIMS, claim.namespace, claim.name))
+        current = await retry_until_answered(
+            partial(self._client.get, PERSISTENT_VOLUME_CLAIMS, claim.namespace, claim.name)
+        )
         finalizers = [each for each in current["metadata"].get("finalizers") or () if each != PVC_PROTECTION_FINALIZER]
         patch = {"metadata": {"uid": claim.uid, "finalizers": finalizers}}
-        await with_retries(partial(self._client.patch, PERSISTENT_VOLUME_CLAIMS, claim.namespace, claim.name, patch))
+        await retry_until_answered(
+            partial(self._client.patch, PERSISTENT_VOLUME_CLAIMS, claim.namespace, claim.name, patch)
+        )
 
 
 def _uses_claim(pod: dict[str, Any], claim_name: str) -> bool:
     volumes = pod["spec"].get("volumes") or ()
     is_named = any((each.get("persistentVolumeClaim") or {}).get("claimName") == claim_name for each in volumes)
-    return is_named and (pod.get("status") or {}).get("phase") not in TERMINAL_PHASES
+    return is_named and (pod.get("status") or {}).get("phase") not in TERMINAL_POD_PHASES

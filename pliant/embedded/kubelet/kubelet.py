@@ -13,11 +13,11 @@ from typing import Any
 from pliant.embedded.kubelet.pods.context import KubeletDependencies, PodContext
 from pliant.embedded.kubelet.pods.worker import PodWorker
 from pliant.embedded.object_views import PodObjectMeta, PodView
-from pliant.embedded.retries import with_retries
+from pliant.embedded.retries import retry_until_answered
 from pliant.errors import Conflict, NotFound
 from pliant.kube.resources import PODS
 
-DEFAULT_GRACE_SECONDS = 30
+DEFAULT_POD_GRACE_SECONDS = 30
 
 log = logging.getLogger(__name__)
 
@@ -78,13 +78,13 @@ class Kubelet:
         if new.metadata.deletion_timestamp is not None:
             self._terminate_pod(tracked, new.metadata)
 
-    def kill_node(self, node: str) -> None:
+    def simulate_node_crash(self, node: str) -> None:
         """Simulate the crash of a node: kill all its processes without any report."""
         for tracked in self._disconnect_node(node):
             tracked.is_killed = not tracked.is_finished
-            tracked.worker.context.stop(0)
+            tracked.worker.context.stop_containers(0)
 
-    def pause_node(self, node: str) -> None:
+    def simulate_node_partition(self, node: str) -> None:
         """Simulate a network partition of a node: stop all its processes (SIGSTOP) without any report."""
         for tracked in self._disconnect_node(node):
             self._deps.agent.signal_pod(tracked.meta.uid, signal.SIGSTOP)
@@ -108,7 +108,7 @@ class Kubelet:
             elif not tracked.is_killed:
                 status_writer.node_connected.set()
                 self._deps.agent.signal_pod(uid, signal.SIGCONT)
-                self._create_task(status_writer.publish())
+                self._create_task(status_writer.publish_if_changed())
         for pod in present.values():
             self.on_pod_change(None, pod)
 
@@ -158,7 +158,7 @@ class Kubelet:
         grace_period = pod.deletion_grace_period_seconds
         was_terminating, tracked.is_terminating = tracked.is_terminating, True
         if not tracked.is_finished:
-            tracked.worker.context.stop(DEFAULT_GRACE_SECONDS if grace_period is None else grace_period)
+            tracked.worker.context.stop_containers(DEFAULT_POD_GRACE_SECONDS if grace_period is None else grace_period)
         elif not was_terminating:
             self._create_task(self._delete_pod_object(pod))
 
@@ -166,7 +166,7 @@ class Kubelet:
         """Delete the object of a terminated pod."""
         delete = partial(self._deps.client.delete, PODS, pod.namespace, pod.name, uid=pod.uid, grace_period_seconds=0)
         try:
-            await with_retries(delete)
+            await retry_until_answered(delete)
         except (NotFound, Conflict):
             return  # It is already gone, or another pod has its name.
 
@@ -177,8 +177,8 @@ class Kubelet:
             self._create_task(self._remove_pod_files(pod.uid))
             return
         tracked.is_deleted = True
-        tracked.worker.context.stop(0)
+        tracked.worker.context.stop_containers(0)
 
     async def _remove_pod_files(self, pod_uid: str) -> None:
         # In a thread: the removal of many files would block the event loop.
-        await asyncio.to_thread(self._deps.filesystem.remove_pod, pod_uid)
+        await asyncio.to_thread(self._deps.filesystem.remove_pod_files, pod_uid)

@@ -18,7 +18,7 @@ _CLASS_IN = 1
 _NAME_POINTER = b"\xc0\x0c"
 """A compressed name: a pointer to the name of the question."""
 _TTL_SECONDS = 5
-DEFAULT_UDP_SIZE = 512
+DEFAULT_UDP_RESPONSE_BYTES = 512
 """Maximum size of a UDP response without EDNS."""
 _MAX_LABEL_LENGTH, _MAX_NAME_LENGTH = 63, 253
 
@@ -53,7 +53,7 @@ class DnsQuestion:
     name: str
     record_type: int
     raw_question: bytes
-    max_response_size: int = DEFAULT_UDP_SIZE
+    max_response_size: int = DEFAULT_UDP_RESPONSE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def parse_query(message: bytes) -> DnsQuestion:
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise MalformedDnsMessage(str(error)) from error
     end += _QUESTION_TAIL.size
-    max_response_size = _edns_max_size(message, end) if additional_count else DEFAULT_UDP_SIZE
+    max_response_size = _edns_max_size(message, end) if additional_count else DEFAULT_UDP_RESPONSE_BYTES
     return DnsQuestion(
         message_id=message_id,
         flags=flags,
@@ -188,6 +188,6 @@ def _edns_max_size(message: bytes, offset: int) -> int:
     try:
         record_type, size = struct.unpack_from("!HH", message, offset + 1)
     except struct.error:
-        return DEFAULT_UDP_SIZE
+        return DEFAULT_UDP_RESPONSE_BYTES
     has_edns = message[offset] == 0 and record_type == RecordType.OPT
-    return max(DEFAULT_UDP_SIZE, min(size, 4096)) if has_edns else DEFAULT_UDP_SIZE
+    return max(DEFAULT_UDP_RESPONSE_BYTES, min(size, 4096)) if has_edns else DEFAULT_UDP_RESPONSE_BYTES

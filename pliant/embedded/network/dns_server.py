@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
 
-from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgentClient
 from pliant.embedded.network.dns_message import (
     DnsQuestion,
     MalformedDnsMessage,
@@ -35,12 +35,12 @@ class DnsServer:
     @classmethod
     @asynccontextmanager
     async def serve(
-        cls, agent: NodeAgent, service_index: ServiceIndex, upstream: UpstreamResolver
+        cls, agent: NodeAgentClient, service_index: ServiceIndex, upstream: UpstreamResolver
     ) -> AsyncIterator[DnsServer]:
         server = cls(service_index, upstream)
         loop = asyncio.get_running_loop()
-        datagrams = await agent.open_socket("datagram", agent.address, DNS_PORT)
-        listener = await agent.open_socket("stream", agent.address, DNS_PORT)
+        datagrams = await agent.open_socket("datagram", agent.gateway_address, DNS_PORT)
+        listener = await agent.open_socket("stream", agent.gateway_address, DNS_PORT)
         transport, _ = await loop.create_datagram_endpoint(lambda: _DnsDatagramProtocol(server), sock=datagrams)
         streams = await asyncio.start_server(server.serve_connection, sock=listener)
         try:

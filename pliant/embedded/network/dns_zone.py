@@ -51,7 +51,7 @@ class DnsZone:
             case [_] | [*_, "local" | "svc"]:
                 return True
             case [_, namespace]:
-                return self._service_index.has_namespace(namespace)
+                return self._service_index.has_objects_in_namespace(namespace)
             case [_, service, namespace]:
                 return self._service_index.service(namespace, service) is not None
             case _:
@@ -90,7 +90,7 @@ class DnsZone:
             case []:
                 return []
             case [namespace]:
-                return [] if self._service_index.has_namespace(namespace) else None
+                return [] if self._service_index.has_objects_in_namespace(namespace) else None
             case [service, namespace]:
                 return self._service_records(self._service_index.service(namespace, service))
             case [host, service, namespace]:
@@ -108,13 +108,13 @@ class DnsZone:
             return [name_record(RecordType.CNAME, target)] if is_encodable_name(target) else None
         if service.spec.cluster_ip != _HEADLESS:
             return [address_record(service.spec.cluster_ip)]
-        return list(_address_records(self._service_index.backend_pods(service))) or None
+        return list(_address_records(self._service_index.routable_pods(service))) or None
 
     def _pod_records(self, host: str, service: ServiceView | None) -> list[DnsRecord] | None:
         """Return the records of a pod below a headless service, by hostname or by its address with dashes."""
         if service is None or service.spec.cluster_ip != _HEADLESS:
             return None
-        pods = [pod for pod in self._service_index.backend_pods(service) if _pod_label(pod, service) == host]
+        pods = [pod for pod in self._service_index.routable_pods(service) if _pod_label(pod, service) == host]
         return list(_address_records(pods)) or None
 
     def _named_port_records(self, port: str, protocol: str, service: ServiceView | None) -> list[DnsRecord] | None:
@@ -128,7 +128,7 @@ class DnsZone:
         if service.spec.cluster_ip != _HEADLESS:
             yield from (srv_record(each.port, service_name) for each in ports)
             return
-        for pod in self._service_index.backend_pods(service):
+        for pod in self._service_index.routable_pods(service):
             target = f"{_pod_label(pod, service)}.{service_name}"
             yield from (srv_record(resolve_target_port(pod, each), target) for each in ports)
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from pliant.embedded.kubelet.runtime.messages import AgentLost
-from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgentClient
 from pliant.embedded.network.dns_upstream import UpstreamResolver
 from pliant.embedded.network.dns_zone import DnsZone
 from pliant.embedded.network.service_index import ServiceIndex
-from pliant.embedded.network.streams import Stream
+from pliant.embedded.network.streams import DuplexStream
 from pliant.kube.auth.credentials import basic_header
 from pliant.kube.client_config import proxy_from_environment
 
@@ -42,10 +42,10 @@ class HostProxy:
     def headers(self) -> list[str]:
         return [f"Proxy-Authorization: {self.authorization}"] if self.authorization else []
 
-    async def connect(self) -> Stream:
-        return Stream(*await asyncio.open_connection(self.host, self.port, ssl=self.use_tls or None))
+    async def connect(self) -> DuplexStream:
+        return DuplexStream(*await asyncio.open_connection(self.host, self.port, ssl=self.use_tls or None))
 
-    async def open_tunnel(self, host: str, port: int) -> Stream:
+    async def open_tunnel(self, host: str, port: int) -> DuplexStream:
         """Connect to a host through the proxy; raise ConnectionRefusedError if the proxy rejects it."""
         stream = await self.connect()
         target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -89,7 +89,7 @@ class ConnectionDenied(Exception):
 
 class EgressConnector:
     def __init__(
-        self, agent: NodeAgent, service_index: ServiceIndex, upstream: UpstreamResolver, policy: EgressPolicy
+        self, agent: NodeAgentClient, service_index: ServiceIndex, upstream: UpstreamResolver, policy: EgressPolicy
     ) -> None:
         self._agent = agent
         self._upstream = upstream
@@ -97,7 +97,7 @@ class EgressConnector:
         self._zone = DnsZone(service_index)
         self._policy = policy
 
-    async def connect(self, host: str, port: int, client_ip: str) -> Stream:
+    async def connect(self, host: str, port: int, client_ip: str) -> DuplexStream:
         """Connect to a host, resolved as the pod at `client_ip` resolves it; raise ConnectionDenied if that fails."""
         cluster_addresses = self._resolve_in_cluster(host, client_ip)
         if cluster_addresses:
@@ -110,7 +110,7 @@ class EgressConnector:
             else self._connect_external(host, port)
         )
 
-    async def connect_for_http(self, host: str, port: int, client_ip: str) -> tuple[Stream, HostProxy | None]:
+    async def connect_for_http(self, host: str, port: int, client_ip: str) -> tuple[DuplexStream, HostProxy | None]:
         """Connect for a plain HTTP request; also return the host's proxy if the connection goes to it."""
         host_proxy = None if self._resolve_in_cluster(host, client_ip) else HostProxy.for_target("http", host, port)
         if host_proxy is None:
@@ -141,17 +141,17 @@ class EgressConnector:
             return False
         return self._zone.is_cluster_name(host)
 
-    async def _connect_to_pod(self, host: str, addresses: list[str], port: int) -> Stream:
+    async def _connect_to_pod(self, host: str, addresses: list[str], port: int) -> DuplexStream:
         last_error: Exception | None = None
         for address in addresses:
             try:
                 async with asyncio.timeout(_CONNECT_TIMEOUT):
-                    return await Stream.from_socket(await self._agent.connect(address, port))
+                    return await DuplexStream.from_socket(await self._agent.connect_in_pod_network(address, port))
             except (OSError, AgentLost) as error:
                 last_error = error
         raise ConnectionDenied(502, f"cannot connect to {host}:{port}: {_failure_text(last_error)}")
 
-    async def _connect_external(self, host: str, port: int) -> Stream:
+    async def _connect_external(self, host: str, port: int) -> DuplexStream:
         *others, last = await self._resolve_external(host)
         for address in others:
             with suppress(ConnectionDenied):
@@ -175,7 +175,7 @@ class EgressConnector:
         return self._policy.allow_host_loopback or not (address.is_loopback or address.is_unspecified)
 
 
-async def _connect_or_deny(host: str, port: int, connecting: Awaitable[Stream]) -> Stream:
+async def _connect_or_deny(host: str, port: int, connecting: Awaitable[DuplexStream]) -> DuplexStream:
     try:
         async with asyncio.timeout(_CONNECT_TIMEOUT):
             return await connecting
@@ -183,8 +183,8 @@ async def _connect_or_deny(host: str, port: int, connecting: Awaitable[Stream]) 
         raise ConnectionDenied(502, f"cannot connect to {host}:{port}: {_failure_text(error)}") from error
 
 
-async def _open_stream(address: str, port: int) -> Stream:
-    return Stream(*await asyncio.open_connection(address, port))
+async def _open_stream(address: str, port: int) -> DuplexStream:
+    return DuplexStream(*await asyncio.open_connection(address, port))
 
 
 def _parse_ip(host: str) -> IpAddress | None:

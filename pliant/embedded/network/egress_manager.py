@@ -9,16 +9,16 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from socket import socket
 
-from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgentClient
 from pliant.embedded.network.egress_connector import ConnectionDenied, EgressConnector, EgressPolicy, HostProxy
 from pliant.embedded.network.egress_proxy import EgressProxy, proxy_variables
-from pliant.embedded.network.pasta import PastaProcess, PastaUnavailable, is_installed
+from pliant.embedded.network.pasta import PastaProcess, PastaUnavailable, is_pasta_installed
 from pliant.embedded.network.service_index import API_SERVICE_IP
-from pliant.embedded.network.streams import ConnectionTasks, Stream, cancel_task, splice_streams
+from pliant.embedded.network.streams import ConnectionTasks, DuplexStream, cancel_task, splice_streams
 
 _SAMPLE_EXTERNAL_HOST = "example.com"
 """Used to find out whether the host needs a proxy for external hosts."""
-WELL_KNOWN_PORTS = (
+TRANSPARENT_PROXY_PORTS = (
     *(22, 80, 443, 465, 587, 873, 990, 993, 1433, 1521, 2181, 3000, 3128, 3306, 4000, 4317, 4318, 5000, 5001, 5432),
     *(5672, 6379, 6443, 7687, 8000, 8001, 8080, 8081, 8086, 8088, 8123, 8443, 8883, 8888, 9000, 9042, 9090, 9092),
     *(9200, 9418, 11211, 11434, 27017, 50051),
@@ -39,10 +39,10 @@ class TransparentProxy:
 
     @classmethod
     @asynccontextmanager
-    async def serve(cls, agent: NodeAgent, connector: EgressConnector) -> AsyncIterator[TransparentProxy]:
+    async def serve(cls, agent: NodeAgentClient, connector: EgressConnector) -> AsyncIterator[TransparentProxy]:
         """Listen on the well-known ports; if that fails, pods still have the HTTP proxy."""
         proxy = cls(connector)
-        opening = (agent.open_socket("stream", _ANY_ADDRESS, port, in_egress=True) for port in WELL_KNOWN_PORTS)
+        opening = (agent.open_socket("stream", _ANY_ADDRESS, port, in_egress=True) for port in TRANSPARENT_PROXY_PORTS)
         opened = await asyncio.gather(*opening, return_exceptions=True)
         if errors := [each for each in opened if isinstance(each, BaseException)]:
             log.warning("transparent egress proxy unavailable", extra={"error": str(errors[0])})
@@ -56,7 +56,7 @@ class TransparentProxy:
             await proxy._connections.cancel_all()
 
     async def forward_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        client = Stream(reader, writer)
+        client = DuplexStream(reader, writer)
         address, port = writer.get_extra_info("sockname")
         with self._connections.track(writer), suppress(OSError):
             try:
@@ -71,7 +71,7 @@ class TransparentProxy:
 class EgressManager:
     """Provides egress, and the environment variables that programs in pods need for it."""
 
-    def __init__(self, agent: NodeAgent, connector: EgressConnector, policy: EgressPolicy) -> None:
+    def __init__(self, agent: NodeAgentClient, connector: EgressConnector, policy: EgressPolicy) -> None:
         self._agent = agent
         self._connector = connector
         self._policy = policy
@@ -81,7 +81,7 @@ class EgressManager:
     @classmethod
     @asynccontextmanager
     async def serve(
-        cls, agent: NodeAgent, connector: EgressConnector, policy: EgressPolicy, state_dir: Path
+        cls, agent: NodeAgentClient, connector: EgressConnector, policy: EgressPolicy, state_dir: Path
     ) -> AsyncIterator[EgressManager]:
         """Start the egress services; `state_dir` is for the files of pasta."""
         manager = cls(agent, connector, policy)
@@ -91,13 +91,13 @@ class EgressManager:
                 await manager._open_external_access(stack, state_dir)
             yield manager
 
-    def proxy_environment(self, namespace: str) -> dict[str, str]:
+    def proxy_variables_if_needed(self, namespace: str) -> dict[str, str]:
         if self.uses_pasta and not self._policy.allow_host_loopback and not _host_uses_proxy():
             return {}
-        return proxy_variables(self._agent.address, [API_SERVICE_IP, f".{namespace}"])
+        return proxy_variables(self._agent.gateway_address, [API_SERVICE_IP, f".{namespace}"])
 
     async def _open_external_access(self, stack: AsyncExitStack, state_dir: Path) -> None:
-        if self._policy.use_pasta and is_installed():
+        if self._policy.use_pasta and is_pasta_installed():
             try:
                 starting_pasta = PastaProcess.start(
                     self._agent, state_dir, allow_host_loopback=self._policy.allow_host_loopback

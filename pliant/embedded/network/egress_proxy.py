@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from urllib.parse import urlsplit
 
-from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgentClient
 from pliant.embedded.network.egress_connector import CLUSTER_NETWORKS, ConnectionDenied, EgressConnector, HostProxy
-from pliant.embedded.network.streams import ConnectionTasks, Stream, splice_streams
+from pliant.embedded.network.streams import ConnectionTasks, DuplexStream, splice_streams
 
 PROXY_PORT = 3128
 _MAX_HEADER_BYTES = 64 * 1024
@@ -35,9 +35,9 @@ class EgressProxy:
 
     @classmethod
     @asynccontextmanager
-    async def serve(cls, agent: NodeAgent, connector: EgressConnector) -> AsyncIterator[EgressProxy]:
+    async def serve(cls, agent: NodeAgentClient, connector: EgressConnector) -> AsyncIterator[EgressProxy]:
         proxy = cls(connector)
-        listener = await agent.open_socket("stream", agent.address, PROXY_PORT)
+        listener = await agent.open_socket("stream", agent.gateway_address, PROXY_PORT)
         server = await asyncio.start_server(proxy.serve_connection, sock=listener, limit=_MAX_HEADER_BYTES)
         try:
             yield proxy
@@ -49,11 +49,11 @@ class EgressProxy:
         client_ip = writer.get_extra_info("peername")[0]
         with self._connections.track(writer), suppress(OSError, asyncio.IncompleteReadError):
             try:
-                await self._proxy_request(Stream(reader, writer), client_ip)
+                await self._proxy_request(DuplexStream(reader, writer), client_ip)
             except ConnectionDenied as denied:
                 await _write_error_response(writer, denied)
 
-    async def _proxy_request(self, client: Stream, client_ip: str) -> None:
+    async def _proxy_request(self, client: DuplexStream, client_ip: str) -> None:
         method, target, headers = await _read_request(client.reader)
         if method == "CONNECT":
             host, port = _parse_host_port(f"//{target}", 443)

@@ -31,7 +31,7 @@ class LoopbackAddressAllocator:
     def starts_at(self, first_address: str) -> bool:
         return first_address == f"{self._block}.0.1"
 
-    def address_of(self, name: str) -> str:
+    def hostname_address(self, name: str) -> str:
         return self._format_address(self._number_of(name))
 
     def allocate(self, name: str, pod_uid: str, pod_key: str) -> str:
@@ -89,21 +89,21 @@ class ClusterHostnameRewriter:
         self._address_allocator = address_allocator
 
     def rewrite_hostnames(self, text: str) -> str:
-        return _QUALIFIED_NAME.sub(lambda match: self.resolve(match[0]) or match[0], text)
+        return _QUALIFIED_NAME.sub(lambda match: self.resolve_hostname(match[0]) or match[0], text)
 
-    def rewrite_service_names(self, text: str, namespace: str) -> str:
+    def rewrite_hostnames_and_services(self, text: str, namespace: str) -> str:
         """Also replace bare names of services in the pod's own namespace."""
         return _SHORT_NAME.sub(
-            lambda match: self.resolve(f"{match[0]}.{namespace}") or match[0], self.rewrite_hostnames(text)
+            lambda match: self.resolve_hostname(f"{match[0]}.{namespace}") or match[0], self.rewrite_hostnames(text)
         )
 
-    def rewrite_bytes(self, content: bytes) -> bytes:
+    def rewrite_hostnames_in_bytes(self, content: bytes) -> bytes:
         try:
             return self.rewrite_hostnames(content.decode()).encode()
         except UnicodeDecodeError:
             return content
 
-    def resolve(self, name: str) -> str:
+    def resolve_hostname(self, name: str) -> str:
         """Return the address of a name; empty if it is not a cluster hostname."""
         for suffix in _CLUSTER_SUFFIXES:
             name = name.removesuffix(suffix)
@@ -121,12 +121,12 @@ class ClusterHostnameRewriter:
             return ""
         if service.spec.cluster_ip != _HEADLESS:
             return service.spec.external_name or self._address_allocator.map_service_address(service.spec.cluster_ip)
-        name, pods = service.metadata.name, self._service_index.backend_pods(service)
+        name, pods = service.metadata.name, self._service_index.routable_pods(service)
         if pods and not any(pod_hostname(pod) == name for pod in pods):
             return pods[0].status.pod_ip
-        return self._address_allocator.address_of(f"{service.metadata.namespace}/{name}")
+        return self._address_allocator.hostname_address(f"{service.metadata.namespace}/{name}")
 
     def _pod_address(self, host: str, service: ServiceView | None) -> str:
         if service is None or service.spec.cluster_ip != _HEADLESS:
             return ""
-        return self._address_allocator.address_of(f"{service.metadata.namespace}/{host}")
+        return self._address_allocator.hostname_address(f"{service.metadata.namespace}/{host}")

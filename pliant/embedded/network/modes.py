@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 
 from pliant.embedded.agent.network.sandbox import GATEWAY_ADDRESS
 from pliant.embedded.apiserver.http.https_server import HttpsServer
-from pliant.embedded.kubelet.environment.pod_network import HostPodNetwork, PodNetwork, PrivatePodNetwork
+from pliant.embedded.kubelet.environment.pod_network import HostPodNetworkSetup, PodNetworkSetup, PrivatePodNetworkSetup
 from pliant.embedded.kubelet.environment.variables import PodObject
 from pliant.embedded.kubelet.runtime.agent_process import AgentOptions
-from pliant.embedded.kubelet.runtime.host_agent import HostNetworkAgent
-from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
+from pliant.embedded.kubelet.runtime.host_agent import LoopbackNodeAgentClient
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgentClient
 from pliant.embedded.network.dns_server import DnsServer
 from pliant.embedded.network.dns_upstream import UpstreamResolver
 from pliant.embedded.network.egress_connector import EgressConnector, EgressPolicy
@@ -31,7 +31,7 @@ from pliant.errors import UnsupportedEnvironment
 
 NetworkModeChoice = Literal["private", "host", ""]
 """Empty chooses `private` where possible, otherwise `host`."""
-API_SERVER_ADDRESSES: Final = (GATEWAY_ADDRESS, API_SERVICE_IP)
+POD_FACING_API_ADDRESSES: Final = (GATEWAY_ADDRESS, API_SERVICE_IP)
 """Addresses of the API server for pods; its certificate must include them."""
 _LOOPBACK = "127.0.0.1"
 _FALLBACK_DOC = "(docs/embedded.md, Without namespaces)"
@@ -48,7 +48,7 @@ class NetworkContext:
 
 class NetworkMode(Protocol):
     @property
-    def agent(self) -> NodeAgent: ...
+    def agent(self) -> NodeAgentClient: ...
 
     @property
     def name(self) -> str: ...
@@ -57,13 +57,13 @@ class NetworkMode(Protocol):
     def fallback_notice(self) -> str:
         """What users should know if the mode was chosen for them; otherwise empty."""
 
-    def serve_network(self, context: NetworkContext) -> AbstractAsyncContextManager[PodNetwork]:
+    def serve_pod_network(self, context: NetworkContext) -> AbstractAsyncContextManager[PodNetworkSetup]:
         """Run the network services of pods."""
 
-    def serve_api(self, https_server: HttpsServer) -> AbstractAsyncContextManager[None]:
+    def serve_api_to_pods(self, https_server: HttpsServer) -> AbstractAsyncContextManager[None]:
         """Make the API server listen where pods can reach it."""
 
-    def api_address(self, api_url: str) -> tuple[str, int]:
+    def api_address_for_pods(self, api_url: str) -> tuple[str, int]:
         """Return the address at which pods reach the API server; `api_url` is that for programs on the host."""
 
 
@@ -71,26 +71,31 @@ class NetworkMode(Protocol):
 class PrivateNetworkMode:
     """Every pod has its own network namespace."""
 
-    agent: NodeAgent
+    agent: NodeAgentClient
     name: str = "private"
     fallback_notice: str = ""
 
     @asynccontextmanager
-    async def serve_network(self, context: NetworkContext) -> AsyncIterator[PodNetwork]:
+    async def serve_pod_network(self, context: NetworkContext) -> AsyncIterator[PodNetworkSetup]:
         agent, index, data_dir = self.agent, context.service_index, context.data_dir
         async with serve_network_services(agent, index, context.egress, data_dir / "outside") as egress_manager:
             variables = partial(service_variables, index, map_address=str)
-            yield PrivatePodNetwork(agent.address, data_dir, egress_manager.proxy_environment, variables)
+            yield PrivatePodNetworkSetup(
+                agent.gateway_address, data_dir, egress_manager.proxy_variables_if_needed, variables
+            )
 
     @asynccontextmanager
-    async def serve_api(self, https_server: HttpsServer) -> AsyncIterator[None]:
+    async def serve_api_to_pods(self, https_server: HttpsServer) -> AsyncIterator[None]:
         """Listen on the bridge, and at the address of the service `kubernetes`."""
-        assert self.agent.listener is not None
+        assert self.agent.api_listener is not None
         at_service = await self.agent.open_socket("stream", API_SERVICE_IP, API_SERVICE_PORT)
-        async with https_server.temporary_listener(self.agent.listener), https_server.temporary_listener(at_service):
+        async with (
+            https_server.temporary_listener(self.agent.api_listener),
+            https_server.temporary_listener(at_service),
+        ):
             yield
 
-    def api_address(self, api_url: str) -> tuple[str, int]:
+    def api_address_for_pods(self, api_url: str) -> tuple[str, int]:
         return API_SERVICE_IP, API_SERVICE_PORT
 
 
@@ -98,7 +103,7 @@ class PrivateNetworkMode:
 class HostNetworkMode:
     """All pods share the network of the host; each has its own loopback address."""
 
-    agent: HostNetworkAgent
+    agent: LoopbackNodeAgentClient
     fallback_reason: str
     """Why the private mode is not possible; empty if the user chose the host mode."""
     name: str = "host"
@@ -110,7 +115,7 @@ class HostNetworkMode:
         return f"pods use the host network and filesystem {_FALLBACK_DOC}: {self.fallback_reason}"
 
     @asynccontextmanager
-    async def serve_network(self, context: NetworkContext) -> AsyncIterator[PodNetwork]:
+    async def serve_pod_network(self, context: NetworkContext) -> AsyncIterator[PodNetworkSetup]:
         """Serve cluster IPs at loopback addresses; the agent rewrites hostnames, and egress is that of the host."""
         if not context.egress.allow_external:
             reason = f"; {self.fallback_reason}" if self.fallback_reason else ""
@@ -119,35 +124,35 @@ class HostNetworkMode:
             )
         rewriter = ClusterHostnameRewriter(context.service_index, self.agent.address_pool)
         self.agent.rewrite_hostnames = rewriter.rewrite_hostnames
-        self.agent.rewrite_short_hostnames = rewriter.rewrite_service_names
+        self.agent.rewrite_short_hostnames = rewriter.rewrite_hostnames_and_services
         self.agent.memory_dir = context.data_dir / "memory"
         async with ServiceProxy.serve(self.agent, context.service_index):
             variables = partial(_pod_service_variables, context, self.agent)
-            yield HostPodNetwork(
+            yield HostPodNetworkSetup(
                 api_url=context.api_url, hostname_rewriter=rewriter, service_variables=variables, process_env=os.environ
             )
 
-    def serve_api(self, https_server: HttpsServer) -> AbstractAsyncContextManager[None]:
+    def serve_api_to_pods(self, https_server: HttpsServer) -> AbstractAsyncContextManager[None]:
         return nullcontext()
 
-    def api_address(self, api_url: str) -> tuple[str, int]:
+    def api_address_for_pods(self, api_url: str) -> tuple[str, int]:
         return _LOOPBACK, urlsplit(api_url).port or API_SERVICE_PORT
 
 
-def _pod_service_variables(context: NetworkContext, agent: HostNetworkAgent, pod: PodObject) -> dict[str, str]:
+def _pod_service_variables(context: NetworkContext, agent: LoopbackNodeAgentClient, pod: PodObject) -> dict[str, str]:
     """Return the service variables without those of the API server, which has another address here."""
     variables = service_variables(context.service_index, pod, agent.address_pool.map_service_address)
     return {name: value for name, value in variables.items() if not name.startswith("KUBERNETES_")}
 
 
 @asynccontextmanager
-async def start_network_mode(agent_options: AgentOptions, choice: NetworkModeChoice) -> AsyncIterator[NetworkMode]:
+async def start_agent_for_mode(agent_options: AgentOptions, choice: NetworkModeChoice) -> AsyncIterator[NetworkMode]:
     """Start the node agent in the chosen mode, or in the best one that the host supports."""
     async with AsyncExitStack() as stack:
         reason = ""
         if choice != "host":
             try:
-                agent = await stack.enter_async_context(NodeAgent.start(agent_options))
+                agent = await stack.enter_async_context(NodeAgentClient.start(agent_options))
             except UnsupportedEnvironment as error:
                 if choice == "private":
                     raise
@@ -156,12 +161,12 @@ async def start_network_mode(agent_options: AgentOptions, choice: NetworkModeCho
                 yield PrivateNetworkMode(agent)
                 return
         host_options = replace(agent_options, network_mode="host")
-        yield HostNetworkMode(await stack.enter_async_context(HostNetworkAgent.start(host_options)), reason)
+        yield HostNetworkMode(await stack.enter_async_context(LoopbackNodeAgentClient.start(host_options)), reason)
 
 
 @asynccontextmanager
 async def serve_network_services(
-    agent: NodeAgent, service_index: ServiceIndex, egress: EgressPolicy, state_dir: Path
+    agent: NodeAgentClient, service_index: ServiceIndex, egress: EgressPolicy, state_dir: Path
 ) -> AsyncIterator[EgressManager]:
     """Run the DNS server, the service proxy and egress; `state_dir` is for the files of egress."""
     _raise_open_file_limit()

@@ -12,10 +12,10 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from pliant.embedded.agent.network.pasta_launcher import PASTA_INTERFACE
-from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgentClient
 
-PROGRAM = "pasta"
-HOST_LOOPBACK_ADDRESS = "169.254.1.2"
+PASTA_PROGRAM_NAME = "pasta"
+HOST_LOOPBACK_ALIAS_ADDRESS = "169.254.1.2"
 """Address at which pods reach the loopback of the host, if that is allowed."""
 _INTERFACE_ADDRESS = "169.254.1.1"
 _DEVICE = Path("/dev/net/tun")
@@ -43,7 +43,7 @@ class PastaProcess:
     @classmethod
     @asynccontextmanager
     async def start(
-        cls, agent: NodeAgent, state_dir: Path, *, allow_host_loopback: bool
+        cls, agent: NodeAgentClient, state_dir: Path, *, allow_host_loopback: bool
     ) -> AsyncIterator[PastaProcess]:
         """Start pasta and wait until it is ready; it ends with the context, or with this process."""
         ready_fifo = state_dir / _READY_FIFO
@@ -87,12 +87,12 @@ class PastaProcess:
         return ""
 
 
-def is_installed() -> bool:
-    return shutil.which(PROGRAM) is not None
+def is_pasta_installed() -> bool:
+    return shutil.which(PASTA_PROGRAM_NAME) is not None
 
 
-def _find_program(agent: NodeAgent) -> str:
-    program = shutil.which(PROGRAM)
+def _find_program(agent: NodeAgentClient) -> str:
+    program = shutil.which(PASTA_PROGRAM_NAME)
     if program is None:
         raise PastaUnavailable("pasta is not installed")
     if not os.access(_DEVICE, os.R_OK | os.W_OK):
@@ -106,7 +106,7 @@ def _network_namespace_inode(pid: int) -> int:
     return Path(f"/proc/{pid}/ns/net").stat().st_ino
 
 
-def _launch(agent: NodeAgent, state_dir: Path, arguments: list[str]) -> subprocess.Popen[bytes]:
+def _launch(agent: NodeAgentClient, state_dir: Path, arguments: list[str]) -> subprocess.Popen[bytes]:
     """Start pasta from the calling thread; it ends when that thread ends."""
     state_dir.mkdir(parents=True, exist_ok=True)
     (state_dir / _READY_FIFO).unlink(missing_ok=True)
@@ -122,7 +122,7 @@ def _launch(agent: NodeAgent, state_dir: Path, arguments: list[str]) -> subproce
 
 
 def _build_arguments(program: str, ready_fifo: Path, *, allow_host_loopback: bool) -> list[str]:
-    interface = ["-I", PASTA_INTERFACE, "-a", _INTERFACE_ADDRESS, "-n", "30", "-g", HOST_LOOPBACK_ADDRESS]
+    interface = ["-I", PASTA_INTERFACE, "-a", _INTERFACE_ADDRESS, "-n", "30", "-g", HOST_LOOPBACK_ALIAS_ADDRESS]
     loopback = [] if allow_host_loopback else ["--no-map-gw"]
     general = ["-f", "-q", "-4", "--config-net", "--no-dhcp"]
     return [program, *general, *interface, *loopback, *_NO_PORT_FORWARDING, "-P", str(ready_fifo)]

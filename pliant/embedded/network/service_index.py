@@ -80,7 +80,7 @@ class ServiceIndex:
         for by_name in self._services.values():
             yield from by_name.values()
 
-    def backend_pods(self, service: ServiceView) -> list[PodView]:
+    def routable_pods(self, service: ServiceView) -> list[PodView]:
         include_unready = service.spec.publish_not_ready_addresses
         return [pod for pod in self.selected_pods(service) if include_unready or _accepts_connections(pod)]
 
@@ -94,14 +94,14 @@ class ServiceIndex:
         matching = (pod for pod in rarest.values() if selector <= pod.metadata.labels.items())
         return sorted(matching, key=lambda pod: pod.metadata.name)
 
-    def endpoints(self, service: ServiceView, port: ServicePortView) -> list[ServiceEndpoint]:
-        targets = ((pod, resolve_target_port(pod, port)) for pod in self.backend_pods(service))
+    def routable_endpoints(self, service: ServiceView, port: ServicePortView) -> list[ServiceEndpoint]:
+        targets = ((pod, resolve_target_port(pod, port)) for pod in self.routable_pods(service))
         return [ServiceEndpoint(pod.status.pod_ip, target_port) for pod, target_port in targets if target_port]
 
     def pod_by_ip(self, pod_ip: str) -> PodView | None:
         return self._pods_by_ip.get(pod_ip)
 
-    def has_namespace(self, name: str) -> bool:
+    def has_objects_in_namespace(self, name: str) -> bool:
         return bool(self._services.get(name) or self._pods.get(name))
 
     def _add_pod(self, pod: PodView) -> None:

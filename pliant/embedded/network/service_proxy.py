@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 
 from pliant.embedded.kubelet.runtime.messages import AgentLost
-from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgentClient
 from pliant.embedded.network.service_index import ServiceEndpoint, ServiceIndex
-from pliant.embedded.network.streams import ConnectionTasks, Stream, cancel_task, splice_streams
+from pliant.embedded.network.streams import ConnectionTasks, DuplexStream, cancel_task, splice_streams
 from pliant.embedded.object_views import ServicePortView, ServiceView
 
 _BATCH_DELAY_SECONDS = 0.01
@@ -29,7 +29,7 @@ class ServiceProxy:
     Connections to a service without endpoints are refused at once, because no socket listens there.
     """
 
-    def __init__(self, agent: NodeAgent, service_index: ServiceIndex) -> None:
+    def __init__(self, agent: NodeAgentClient, service_index: ServiceIndex) -> None:
         self._agent = agent
         self._service_index = service_index
         self._changed = asyncio.Event()
@@ -43,7 +43,7 @@ class ServiceProxy:
 
     @classmethod
     @asynccontextmanager
-    async def serve(cls, agent: NodeAgent, service_index: ServiceIndex) -> AsyncIterator[ServiceProxy]:
+    async def serve(cls, agent: NodeAgentClient, service_index: ServiceIndex) -> AsyncIterator[ServiceProxy]:
         proxy = cls(agent, service_index)
         service_index.on_change = proxy._changed.set
         proxy._changed.set()  # for services that are already in the index
@@ -92,13 +92,13 @@ class ServiceProxy:
             for service in self._service_index.services()
             if service.spec.cluster_ip not in ("", "None")
             for port in service.spec.ports
-            if _is_tcp(port) and self._service_index.endpoints(service, port)
+            if _is_tcp(port) and self._service_index.routable_endpoints(service, port)
         ]
 
     async def _forward_connection(
         self, service_address: ServiceAddress, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        client = Stream(reader, writer)
+        client = DuplexStream(reader, writer)
         with self._connections.track(writer):
             backend = await self._connect_backend(service_address, writer.get_extra_info("peername")[0])
             if backend is None:
@@ -106,14 +106,16 @@ class ServiceProxy:
             else:
                 await splice_streams(client, backend)
 
-    async def _connect_backend(self, service_address: ServiceAddress, client_ip: str) -> Stream | None:
+    async def _connect_backend(self, service_address: ServiceAddress, client_ip: str) -> DuplexStream | None:
         service = self._service_index.service_by_ip(service_address[0])
         has_affinity = service is not None and service.spec.session_affinity == "ClientIP"
         preferred = self._client_affinity.get((service_address, client_ip)) if has_affinity else None
         for endpoint in self._order_endpoints(service_address, preferred):
             with suppress(OSError, AgentLost):
                 async with asyncio.timeout(_CONNECT_TIMEOUT_SECONDS):
-                    stream = await Stream.from_socket(await self._agent.connect(endpoint.address, endpoint.port))
+                    stream = await DuplexStream.from_socket(
+                        await self._agent.connect_in_pod_network(endpoint.address, endpoint.port)
+                    )
                 if has_affinity:
                     self._client_affinity[service_address, client_ip] = endpoint
                 return stream
@@ -134,7 +136,7 @@ class ServiceProxy:
         if service is None:
             return []
         ports = [each for each in service.spec.ports if _is_tcp(each) and each.port == service_address[1]]
-        return self._service_index.endpoints(service, ports[0]) if ports else []
+        return self._service_index.routable_endpoints(service, ports[0]) if ports else []
 
 
 def _is_tcp(port: ServicePortView) -> bool:

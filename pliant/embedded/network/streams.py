@@ -49,12 +49,12 @@ _CHUNK_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class DuplexStream:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
     @classmethod
-    async def from_socket(cls, sock: socket) -> Stream:
+    async def from_socket(cls, sock: socket) -> DuplexStream:
         reader, writer = await asyncio.open_connection(sock=sock, limit=_CHUNK_BYTES)
         return cls(reader, writer)
 
@@ -66,7 +66,7 @@ class Stream:
         self.writer.transport.abort()
 
 
-async def splice_streams(one: Stream, other: Stream) -> None:
+async def splice_streams(one: DuplexStream, other: DuplexStream) -> None:
     """Copy bytes in both directions until both sides have sent EOF; an error on one side resets both."""
     try:
         async with asyncio.TaskGroup() as tasks:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pliant.embedded.registry.crds import kinds_of
+from pliant.embedded.registry.crds import kinds_of_crd
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.schema import Schema
 from pliant.embedded.schema.metadata import with_object_metadata
@@ -51,7 +51,7 @@ def _rbac_kind(
 def _kinds_of_crd(group: str, names: dict[str, Any], version: dict[str, Any]) -> tuple[Kind, ...]:
     versions = [{**version, "served": True, "storage": True}]
     spec = {"group": group, "scope": "Namespaced", "names": names, "versions": versions}
-    return kinds_of({"metadata": {"name": f"{names['plural']}.{group}"}, "spec": spec})
+    return kinds_of_crd({"metadata": {"name": f"{names['plural']}.{group}"}, "spec": spec})
 
 
 _QUANTITIES: Final[dict[str, Any]] = {"type": "object", "additionalProperties": {"x-kubernetes-int-or-string": True}}

@@ -11,9 +11,9 @@ from pliant.embedded.registry.tables import (
     NAME_COLUMN,
     CellRenderer,
     TableColumn,
-    column,
     field_cell,
     format_age,
+    make_column,
 )
 
 Object = Mapping[str, Any]
@@ -160,98 +160,120 @@ def _budget_cell(field: str) -> CellRenderer:
     return cell
 
 
-CONFIG_MAP: Final = (
+CONFIG_MAP_COLUMNS: Final = (
     NAME_COLUMN,
-    column("Data", _data_count_cell("data", "binaryData"), "Number of entries.", column_type="integer"),
+    make_column("Data", _data_count_cell("data", "binaryData"), "Number of entries.", column_type="integer"),
     AGE_COLUMN,
 )
-SECRET: Final = (
+SECRET_COLUMNS: Final = (
     NAME_COLUMN,
-    column("Type", field_cell("type"), "Used to facilitate programmatic handling of secret data."),
-    column("Data", _data_count_cell("data"), "Number of entries.", column_type="integer"),
+    make_column("Type", field_cell("type"), "Used to facilitate programmatic handling of secret data."),
+    make_column("Data", _data_count_cell("data"), "Number of entries.", column_type="integer"),
     AGE_COLUMN,
 )
-PERSISTENT_VOLUME_CLAIM: Final = (
+PERSISTENT_VOLUME_CLAIM_COLUMNS: Final = (
     NAME_COLUMN,
-    column("Status", field_cell("status.phase"), "The current phase of PersistentVolumeClaim."),
-    column("Volume", field_cell("spec.volumeName"), "The PersistentVolume backing this claim."),
-    column("Capacity", field_cell("status.capacity.storage"), "The actual resources of the underlying volume."),
-    column("Access Modes", _access_modes, "The actual access modes the volume backing the PVC has."),
-    column("StorageClass", field_cell("spec.storageClassName"), "StorageClass of the pvc"),
-    column(
+    make_column("Status", field_cell("status.phase"), "The current phase of PersistentVolumeClaim."),
+    make_column("Volume", field_cell("spec.volumeName"), "The PersistentVolume backing this claim."),
+    make_column("Capacity", field_cell("status.capacity.storage"), "The actual resources of the underlying volume."),
+    make_column("Access Modes", _access_modes, "The actual access modes the volume backing the PVC has."),
+    make_column("StorageClass", field_cell("spec.storageClassName"), "StorageClass of the pvc"),
+    make_column(
         "VolumeAttributesClass",
         field_cell("spec.volumeAttributesClassName", "<unset>"),
         "VolumeAttributesClass of the pvc",
     ),
     AGE_COLUMN,
-    column("VolumeMode", field_cell("spec.volumeMode"), "What type of volume is required by the claim.", wide=True),
+    make_column(
+        "VolumeMode", field_cell("spec.volumeMode"), "What type of volume is required by the claim.", wide=True
+    ),
 )
-SERVICE_ACCOUNT: Final = (
+SERVICE_ACCOUNT_COLUMNS: Final = (
     NAME_COLUMN,
-    column("Secrets", _data_count_cell("secrets"), "Number of secrets.", column_type="integer"),
+    make_column("Secrets", _data_count_cell("secrets"), "Number of secrets.", column_type="integer"),
     AGE_COLUMN,
 )
-NAMESPACE: Final = (
+NAMESPACE_COLUMNS: Final = (
     NAME_COLUMN,
-    column("Status", field_cell("status.phase"), "The status of the namespace"),
+    make_column("Status", field_cell("status.phase"), "The status of the namespace"),
     AGE_COLUMN,
 )
-NODE: Final = (
+NODE_COLUMNS: Final = (
     NAME_COLUMN,
-    column("Status", _node_status, "The status of the node"),
-    column("Roles", _node_roles, "The roles of the node"),
+    make_column("Status", _node_status, "The status of the node"),
+    make_column("Roles", _node_roles, "The roles of the node"),
     AGE_COLUMN,
-    column("Version", field_cell("status.nodeInfo.kubeletVersion"), "Kubelet Version reported by the node."),
-    column("Internal-IP", _node_address_cell("InternalIP"), "Address inside the cluster.", wide=True),
-    column("External-IP", _node_address_cell("ExternalIP"), "Address outside the cluster.", wide=True),
-    column("OS-Image", _node_info_cell("osImage"), "OS Image reported by the node.", wide=True),
-    column("Kernel-Version", _node_info_cell("kernelVersion"), "Kernel Version reported by the node.", wide=True),
-    column("Container-Runtime", _node_info_cell("containerRuntimeVersion"), "ContainerRuntime Version.", wide=True),
+    make_column("Version", field_cell("status.nodeInfo.kubeletVersion"), "Kubelet Version reported by the node."),
+    make_column("Internal-IP", _node_address_cell("InternalIP"), "Address inside the cluster.", wide=True),
+    make_column("External-IP", _node_address_cell("ExternalIP"), "Address outside the cluster.", wide=True),
+    make_column("OS-Image", _node_info_cell("osImage"), "OS Image reported by the node.", wide=True),
+    make_column("Kernel-Version", _node_info_cell("kernelVersion"), "Kernel Version reported by the node.", wide=True),
+    make_column(
+        "Container-Runtime", _node_info_cell("containerRuntimeVersion"), "ContainerRuntime Version.", wide=True
+    ),
 )
-SERVICE: Final = (
+SERVICE_COLUMNS: Final = (
     NAME_COLUMN,
-    column("Type", field_cell("spec.type"), "type determines how the Service is exposed."),
-    column("Cluster-IP", field_cell("spec.clusterIP", "<none>"), "clusterIP is the IP address of the service."),
-    column("External-IP", _service_external_ip, "IP addresses outside the cluster that accept traffic."),
-    column("Port(s)", _service_ports, "The list of ports that are exposed by this service."),
+    make_column("Type", field_cell("spec.type"), "type determines how the Service is exposed."),
+    make_column("Cluster-IP", field_cell("spec.clusterIP", "<none>"), "clusterIP is the IP address of the service."),
+    make_column("External-IP", _service_external_ip, "IP addresses outside the cluster that accept traffic."),
+    make_column("Port(s)", _service_ports, "The list of ports that are exposed by this service."),
     AGE_COLUMN,
-    column("Selector", _service_selector, "Route service traffic to pods with matching labels.", wide=True),
+    make_column("Selector", _service_selector, "Route service traffic to pods with matching labels.", wide=True),
 )
-EVENT: Final = (
-    column("Last Seen", _event_last_seen, "Time since the most recent occurrence of this event was recorded."),
-    column("Type", field_cell("type"), "Type of this event (Normal, Warning)."),
-    column("Reason", field_cell("reason"), "Short, machine understandable reason of this event."),
-    column("Object", _event_object, "The object that this event is about."),
-    column("Subobject", field_cell("involvedObject.fieldPath"), "The field of the object.", wide=True),
-    column("Source", _event_source, "The component reporting this event.", wide=True),
-    column("Message", _event_message, "A human-readable description of the status of this operation."),
-    column("First Seen", _event_first_seen, "Time since the event was first recorded.", wide=True),
-    column("Count", _event_count, "The number of times this event has occurred.", wide=True, column_type="integer"),
+EVENT_COLUMNS: Final = (
+    make_column("Last Seen", _event_last_seen, "Time since the most recent occurrence of this event was recorded."),
+    make_column("Type", field_cell("type"), "Type of this event (Normal, Warning)."),
+    make_column("Reason", field_cell("reason"), "Short, machine understandable reason of this event."),
+    make_column("Object", _event_object, "The object that this event is about."),
+    make_column("Subobject", field_cell("involvedObject.fieldPath"), "The field of the object.", wide=True),
+    make_column("Source", _event_source, "The component reporting this event.", wide=True),
+    make_column("Message", _event_message, "A human-readable description of the status of this operation."),
+    make_column("First Seen", _event_first_seen, "Time since the event was first recorded.", wide=True),
+    make_column(
+        "Count", _event_count, "The number of times this event has occurred.", wide=True, column_type="integer"
+    ),
     TableColumn(
         name="Name", format="name", priority=1, description=NAME_COLUMN.description, cell=field_cell("metadata.name")
     ),
 )
-LEASE: Final = (NAME_COLUMN, column("Holder", field_cell("spec.holderIdentity"), "Holder of the lease."), AGE_COLUMN)
-PRIORITY_CLASS: Final = (
+LEASE_COLUMNS: Final = (
     NAME_COLUMN,
-    column("Value", field_cell("value", 0), "The priority that pods of this class receive.", column_type="integer"),
-    column("Global-Default", field_cell("globalDefault", False), "Whether it is the default for pods without a class."),
-    AGE_COLUMN,
-    column("PreemptionPolicy", field_cell("preemptionPolicy"), "The Policy for preempting pods with lower priority."),
-)
-ENDPOINT_SLICE: Final = (
-    NAME_COLUMN,
-    column("AddressType", field_cell("addressType"), "The type of address carried by this EndpointSlice."),
-    column("Ports", _slice_ports, "The list of network ports exposed by each endpoint in this slice."),
-    column("Endpoints", _slice_addresses, "The list of endpoints in this slice."),
+    make_column("Holder", field_cell("spec.holderIdentity"), "Holder of the lease."),
     AGE_COLUMN,
 )
-ENDPOINTS: Final = (NAME_COLUMN, column("Endpoints", _endpoints_cell, "Ready addresses and ports."), AGE_COLUMN)
-POD_DISRUPTION_BUDGET: Final = (
+PRIORITY_CLASS_COLUMNS: Final = (
     NAME_COLUMN,
-    column("Min Available", _budget_cell("minAvailable"), "The minimum number of pods that must be available."),
-    column("Max Unavailable", _budget_cell("maxUnavailable"), "The maximum number of pods that may be unavailable."),
-    column(
+    make_column(
+        "Value", field_cell("value", 0), "The priority that pods of this class receive.", column_type="integer"
+    ),
+    make_column(
+        "Global-Default", field_cell("globalDefault", False), "Whether it is the default for pods without a class."
+    ),
+    AGE_COLUMN,
+    make_column(
+        "PreemptionPolicy", field_cell("preemptionPolicy"), "The Policy for preempting pods with lower priority."
+    ),
+)
+ENDPOINT_SLICE_COLUMNS: Final = (
+    NAME_COLUMN,
+    make_column("AddressType", field_cell("addressType"), "The type of address carried by this EndpointSlice."),
+    make_column("Ports", _slice_ports, "The list of network ports exposed by each endpoint in this slice."),
+    make_column("Endpoints", _slice_addresses, "The list of endpoints in this slice."),
+    AGE_COLUMN,
+)
+ENDPOINTS_COLUMNS: Final = (
+    NAME_COLUMN,
+    make_column("Endpoints", _endpoints_cell, "Ready addresses and ports."),
+    AGE_COLUMN,
+)
+DISRUPTION_BUDGET_COLUMNS: Final = (
+    NAME_COLUMN,
+    make_column("Min Available", _budget_cell("minAvailable"), "The minimum number of pods that must be available."),
+    make_column(
+        "Max Unavailable", _budget_cell("maxUnavailable"), "The maximum number of pods that may be unavailable."
+    ),
+    make_column(
         "Allowed Disruptions",
         field_cell("status.disruptionsAllowed", 0),
         "Calculated number of pods that may be disrupted at this time.",
@@ -259,7 +281,7 @@ POD_DISRUPTION_BUDGET: Final = (
     ),
     AGE_COLUMN,
 )
-CRD: Final = (
+CRD_COLUMNS: Final = (
     NAME_COLUMN,
-    column("Created At", field_cell("metadata.creationTimestamp", None), "Time of creation.", column_type="date"),
+    make_column("Created At", field_cell("metadata.creationTimestamp", None), "Time of creation.", column_type="date"),
 )

@@ -7,17 +7,22 @@ from typing import Any, Final
 
 from pliant.embedded.registry import builtin_columns as columns
 from pliant.embedded.registry.addon_kinds import metrics_kinds, pod_group_kinds, rbac_kinds
-from pliant.embedded.registry.conversions import ENDPOINTS_CONVERSION, EVENTS_CONVERSION, Conversion, convert_schema
+from pliant.embedded.registry.conversions import (
+    ENDPOINTS_CONVERSION,
+    EVENTS_CONVERSION,
+    KindConversion,
+    to_served_schema,
+)
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.registry.pod_columns import POD_COLUMNS
 from pliant.embedded.registry.tables import TableColumn
 from pliant.embedded.schema import Schema
-from pliant.embedded.schema.metadata import DNS_1035_LABEL, DNS_LABEL, DNS_SUBDOMAIN, NameRule
-from pliant.schemas import load_definition
+from pliant.embedded.schema.metadata import DNS_1035_LABEL_RULE, DNS_LABEL_RULE, DNS_SUBDOMAIN_RULE, NameRule
+from pliant.schemas import load_kubernetes_schema
 
 _PORT_RANGE: Final = {"minimum": 1, "maximum": 65535}
 _PROTOCOL: Final = {"default": "TCP", "enum": ["TCP", "UDP", "SCTP"]}
-_DNS_LABEL_RULE: Final = {"pattern": f"^{DNS_LABEL.pattern.pattern}$", "maxLength": DNS_LABEL.max_length}
+_DNS_LABEL_RULE: Final = {"pattern": f"^{DNS_LABEL_RULE.pattern.pattern}$", "maxLength": DNS_LABEL_RULE.max_length}
 _PREEMPTION_POLICY: Final = {"enum": ["Never", "PreemptLowerPriority"]}
 _BUDGET_STATUS_COUNTS: Final = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
 _ATOMIC_LIST: Final = {"x-kubernetes-list-type": "atomic"}
@@ -66,7 +71,7 @@ def _pod_container_rules() -> dict[str, dict[str, Any]]:
     }
 
 
-SCHEMA_RULES: Final[dict[str, dict[str, dict[str, Any]]]] = {
+EXTRA_SCHEMA_KEYWORDS: Final[dict[str, dict[str, dict[str, Any]]]] = {
     "PersistentVolumeClaim": {"spec.volumeMode": {"default": "Filesystem", "enum": ["Block", "Filesystem"]}},
     "Pod": {
         "spec.dnsPolicy": {
@@ -100,7 +105,7 @@ SCHEMA_RULES: Final[dict[str, dict[str, dict[str, Any]]]] = {
 }
 """Keywords to add to the published schema, by kind and path; `[]` stands for the items of a list."""
 
-_NAME_RULES: Final[dict[str, NameRule]] = {"Namespace": DNS_LABEL, "Service": DNS_1035_LABEL}
+_NAME_RULES: Final[dict[str, NameRule]] = {"Namespace": DNS_LABEL_RULE, "Service": DNS_1035_LABEL_RULE}
 _CLUSTER_SCOPED: Final = ("Namespace", "Node", "PriorityClass", "CustomResourceDefinition")
 _POD_SUBRESOURCES: Final = ("status", "log", "binding", "eviction", "exec", "attach", "portforward")
 _REFERENCE_FIELDS: Final = ("apiVersion", "fieldPath", "kind", "name", "namespace", "resourceVersion", "uid")
@@ -129,13 +134,19 @@ def builtin_kinds() -> tuple[Kind, ...]:
     status = ("status",)
     return (
         _builtin_kind("", "Binding", (), verbs=("create",)),
-        _builtin_kind("", "ConfigMap", columns.CONFIG_MAP, short_names=("cm",)),
-        _builtin_kind("", "Endpoints", columns.ENDPOINTS, short_names=("ep",), conversion=ENDPOINTS_CONVERSION),
-        _builtin_kind("", "Event", columns.EVENT, short_names=("ev",)),
-        _builtin_kind("", "Namespace", columns.NAMESPACE, short_names=("ns",), subresources=("status", "finalize")),
-        _builtin_kind("", "Node", columns.NODE, short_names=("no",), subresources=status),
+        _builtin_kind("", "ConfigMap", columns.CONFIG_MAP_COLUMNS, short_names=("cm",)),
+        _builtin_kind("", "Endpoints", columns.ENDPOINTS_COLUMNS, short_names=("ep",), conversion=ENDPOINTS_CONVERSION),
+        _builtin_kind("", "Event", columns.EVENT_COLUMNS, short_names=("ev",)),
         _builtin_kind(
-            "", "PersistentVolumeClaim", columns.PERSISTENT_VOLUME_CLAIM, short_names=("pvc",), subresources=status
+            "", "Namespace", columns.NAMESPACE_COLUMNS, short_names=("ns",), subresources=("status", "finalize")
+        ),
+        _builtin_kind("", "Node", columns.NODE_COLUMNS, short_names=("no",), subresources=status),
+        _builtin_kind(
+            "",
+            "PersistentVolumeClaim",
+            columns.PERSISTENT_VOLUME_CLAIM_COLUMNS,
+            short_names=("pvc",),
+            subresources=status,
         ),
         _builtin_kind(
             "",
@@ -146,28 +157,34 @@ def builtin_kinds() -> tuple[Kind, ...]:
             subresources=_POD_SUBRESOURCES,
             has_generation=True,
         ),
-        _builtin_kind("", "Secret", columns.SECRET),
-        _builtin_kind("", "ServiceAccount", columns.SERVICE_ACCOUNT, short_names=("sa",), subresources=("token",)),
-        _builtin_kind("", "Service", columns.SERVICE, short_names=("svc",), categories=("all",), subresources=status),
-        _builtin_kind("coordination.k8s.io", "Lease", columns.LEASE),
-        _builtin_kind("discovery.k8s.io", "EndpointSlice", columns.ENDPOINT_SLICE, has_generation=True),
-        _builtin_kind("events.k8s.io", "Event", columns.EVENT, short_names=("ev",), conversion=EVENTS_CONVERSION),
+        _builtin_kind("", "Secret", columns.SECRET_COLUMNS),
+        _builtin_kind(
+            "", "ServiceAccount", columns.SERVICE_ACCOUNT_COLUMNS, short_names=("sa",), subresources=("token",)
+        ),
+        _builtin_kind(
+            "", "Service", columns.SERVICE_COLUMNS, short_names=("svc",), categories=("all",), subresources=status
+        ),
+        _builtin_kind("coordination.k8s.io", "Lease", columns.LEASE_COLUMNS),
+        _builtin_kind("discovery.k8s.io", "EndpointSlice", columns.ENDPOINT_SLICE_COLUMNS, has_generation=True),
+        _builtin_kind(
+            "events.k8s.io", "Event", columns.EVENT_COLUMNS, short_names=("ev",), conversion=EVENTS_CONVERSION
+        ),
         _builtin_kind(
             "policy",
             "PodDisruptionBudget",
-            columns.POD_DISRUPTION_BUDGET,
+            columns.DISRUPTION_BUDGET_COLUMNS,
             short_names=("pdb",),
             subresources=status,
             has_generation=True,
         ),
-        _builtin_kind("scheduling.k8s.io", "PriorityClass", columns.PRIORITY_CLASS, short_names=("pc",)),
+        _builtin_kind("scheduling.k8s.io", "PriorityClass", columns.PRIORITY_CLASS_COLUMNS, short_names=("pc",)),
         *rbac_kinds(),
         *pod_group_kinds(),
         *metrics_kinds(),
         _builtin_kind(
             "apiextensions.k8s.io",
             "CustomResourceDefinition",
-            columns.CRD,
+            columns.CRD_COLUMNS,
             short_names=("crd", "crds"),
             categories=("api-extensions",),
             subresources=status,
@@ -194,13 +211,17 @@ def _builtin_kind(group: str, kind: str, table_columns: tuple[TableColumn, ...],
     )
 
 
-def _builtin_schema(kind: str, conversion: Conversion | None = None) -> Schema:
+def _builtin_schema(kind: str, conversion: KindConversion | None = None) -> Schema:
     """Return the published schema of a kind with the rules that Kubernetes has only in code."""
-    openapi = load_definition(kind) if conversion is None else convert_schema(load_definition(kind), conversion)
-    for path, keywords in SCHEMA_RULES.get(kind, {}).items():
+    openapi = (
+        load_kubernetes_schema(kind)
+        if conversion is None
+        else to_served_schema(load_kubernetes_schema(kind), conversion)
+    )
+    for path, keywords in EXTRA_SCHEMA_KEYWORDS.get(kind, {}).items():
         _schema_node_at(openapi, path).update(keywords)
     _drop_required(openapi["properties"].get("status", {}))
-    return Schema(openapi, _NAME_RULES.get(kind, DNS_SUBDOMAIN))
+    return Schema(openapi, _NAME_RULES.get(kind, DNS_SUBDOMAIN_RULE))
 
 
 def _drop_required(schema: dict[str, Any]) -> None:

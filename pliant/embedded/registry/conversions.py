@@ -10,7 +10,7 @@ Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conversion:
+class KindConversion:
     """Converts between the served kind and the stored kind; some fields have other names."""
 
     api_version: str
@@ -34,7 +34,7 @@ class Conversion:
         return f"{self.stored_field_names.get(first, first)}{dot}{rest}"
 
 
-EVENTS_CONVERSION: Final = Conversion(
+EVENTS_CONVERSION: Final = KindConversion(
     api_version="events.k8s.io/v1",
     stored_api_version="v1",
     stored_resource="/events",
@@ -50,7 +50,7 @@ EVENTS_CONVERSION: Final = Conversion(
 )
 
 
-def convert_schema(openapi: Mapping[str, Any], conversion: Conversion) -> dict[str, Any]:
+def to_served_schema(openapi: Mapping[str, Any], conversion: KindConversion) -> dict[str, Any]:
     served_names = {stored_name: served_name for served_name, stored_name in conversion.stored_field_names.items()}
     properties = {served_names.get(field, field): schema for field, schema in openapi["properties"].items()}
     required = [served_names.get(field, field) for field in openapi.get("required", ())]
@@ -58,14 +58,14 @@ def convert_schema(openapi: Mapping[str, Any], conversion: Conversion) -> dict[s
 
 
 SERVICE_NAME_LABEL: Final = "kubernetes.io/service-name"
-MANAGED_BY_LABEL: Final = "endpointslice.kubernetes.io/managed-by"
-_SLICE_ONLY_LABELS: Final = (SERVICE_NAME_LABEL, MANAGED_BY_LABEL, "service.kubernetes.io/headless")
+ENDPOINT_SLICE_MANAGER_LABEL: Final = "endpointslice.kubernetes.io/managed-by"
+_SLICE_ONLY_LABELS: Final = (SERVICE_NAME_LABEL, ENDPOINT_SLICE_MANAGER_LABEL, "service.kubernetes.io/headless")
 _SLICE_ONLY_METADATA: Final = ("labels", "generation")
 _ADDRESS_FIELDS: Final = ("hostname", "nodeName", "targetRef")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointsConversion(Conversion):
+class EndpointsConversion(KindConversion):
     """Converts an EndpointSlice of the same name; Endpoints list ready and not-ready addresses separately."""
 
     def to_served(self, stored: Object) -> Object:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from pliant.embedded.registry.kinds import Kind, ScaleFieldPaths
-from pliant.embedded.registry.tables import CREATED_COLUMN, NAME_COLUMN, TableColumn, parse_printer_column
+from pliant.embedded.registry.tables import DATE_AGE_COLUMN, NAME_COLUMN, TableColumn, parse_printer_column
 from pliant.embedded.schema import FieldError, FieldErrorType, Schema, deep_copy
 from pliant.embedded.storage.stored_objects import Object
 from pliant.errors import InvalidSpec
@@ -71,7 +71,7 @@ def established_status(crd: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     return {"conditions": conditions, "acceptedNames": deep_copy(spec["names"]), "storedVersions": list(stored)}
 
 
-def kinds_of(crd: Mapping[str, Any]) -> tuple[Kind, ...]:
+def kinds_of_crd(crd: Mapping[str, Any]) -> tuple[Kind, ...]:
     """Return the served kinds of a CRD; raise InvalidSpec for the first invalid field."""
     spec = crd["spec"]
     names, group = spec["names"], spec["group"]
@@ -153,7 +153,7 @@ def _parse_columns(version: Mapping[str, Any], field_path: str) -> Iterator[Tabl
     yield NAME_COLUMN
     definitions = version.get("additionalPrinterColumns")
     if not definitions:
-        yield CREATED_COLUMN
+        yield DATE_AGE_COLUMN
         return
     for index, definition in enumerate(definitions):
         try:
@@ -177,7 +177,7 @@ def validate_crd(crd: Object, old: Object | None) -> list[FieldError]:
         if errors := list(_find_keyword_errors(openapi, f"spec.versions[{index}].schema.openAPIV3Schema")):
             return errors
     try:
-        kinds_of(crd)
+        kinds_of_crd(crd)
     except InvalidSpec as error:
         return [FieldError(error.field, FieldErrorType.INVALID.cause, error.problem)]
     return []

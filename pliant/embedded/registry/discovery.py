@@ -13,7 +13,7 @@ from pliant.embedded.apiserver.http.errors import path_not_found
 from pliant.embedded.registry import openapi
 from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.registry.kinds import Kind
-from pliant.kube.transport.base import JSON, Reply, Request
+from pliant.kube.transport.base import JSON_CONTENT_TYPE, Reply, Request
 
 _SUBRESOURCE_VERBS: Final = {
     "attach": ("create", "get"),
@@ -223,12 +223,12 @@ class DiscoveryHandler:
     def _render_reply(self, path_parts: list[str], discovery_version: str) -> Reply:
         if discovery_version:
             content = aggregated_discovery(self._registry, is_core=path_parts[0] == "api", version=discovery_version)
-            media_type = f"{JSON};g=apidiscovery.k8s.io;v={discovery_version};as=APIGroupDiscoveryList"
+            media_type = f"{JSON_CONTENT_TYPE};g=apidiscovery.k8s.io;v={discovery_version};as=APIGroupDiscoveryList"
             return _reply_with_etag(content, media_type)
         document = self._find_document(path_parts)
         if document is None:
             raise path_not_found()
-        return _reply_with_etag(document, JSON)
+        return _reply_with_etag(document, JSON_CONTENT_TYPE)
 
     def _find_document(self, path_parts: list[str]) -> dict[str, Any] | None:
         match path_parts:
@@ -268,6 +268,6 @@ def _accepted_discovery_version(accept: str) -> str:
             for version in ("v2", "v2beta1"):
                 if f"v={version}" in options:
                     return version
-        elif JSON in options and len(options) == 1:
+        elif JSON_CONTENT_TYPE in options and len(options) == 1:
             return ""
     return ""

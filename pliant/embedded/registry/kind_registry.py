@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pliant.embedded.registry.builtin_kinds import builtin_kinds
-from pliant.embedded.registry.crds import kinds_of
+from pliant.embedded.registry.crds import kinds_of_crd
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.schema import deep_copy
 from pliant.errors import InvalidSpec
@@ -26,7 +26,7 @@ class KindRegistry:
     def with_builtin_kinds(cls) -> KindRegistry:
         return cls(builtin_kinds())
 
-    def find(self, group: str, version: str, plural: str) -> Kind | None:
+    def find_resource(self, group: str, version: str, plural: str) -> Kind | None:
         return self._by_path.get((group, version, plural))
 
     def find_kind(self, api_version: str, kind: str) -> Kind | None:
@@ -37,7 +37,7 @@ class KindRegistry:
 
     def register_crd(self, crd: Mapping[str, Any]) -> None:
         """Serve the kinds of a CRD; raise InvalidSpec, and change nothing, if the CRD is invalid."""
-        kinds = kinds_of(self._validated_copy(crd))
+        kinds = kinds_of_crd(self._validated_copy(crd))
         self._custom[crd["metadata"]["name"]] = kinds
         self._rebuild()
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pliant.embedded.registry.conversions import Conversion
+from pliant.embedded.registry.conversions import KindConversion
 from pliant.embedded.registry.tables import TableColumn
 from pliant.embedded.schema import Schema
 
-ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+STANDARD_RESOURCE_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class Kind:
     list_kind: str
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    verbs: tuple[str, ...] = ALL_VERBS
+    verbs: tuple[str, ...] = STANDARD_RESOURCE_VERBS
     subresources: tuple[str, ...] = ()
     schema: Schema | None = None
     columns: tuple[TableColumn, ...] = ()
@@ -45,7 +45,7 @@ class Kind:
     """Defined by a CRD: strategic merge patch is not supported."""
     is_storage_version: bool = True
     """Objects are stored in this version; other versions differ only in apiVersion."""
-    conversion: Conversion | None = None
+    conversion: KindConversion | None = None
     """Set if objects of this kind are stored as another kind."""
 
     @property

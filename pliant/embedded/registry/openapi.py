@@ -10,8 +10,8 @@ from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.schema import Schema
 from pliant.embedded.schema.metadata import with_object_metadata
-from pliant.kube.transport.base import JSON, JSON_PATCH, MERGE_PATCH
-from pliant.schemas import load_definition
+from pliant.kube.transport.base import JSON_CONTENT_TYPE, JSON_PATCH, MERGE_PATCH
+from pliant.schemas import load_kubernetes_schema
 
 _OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _LIST_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta"
@@ -44,7 +44,10 @@ def openapi_document(registry: KindRegistry, group: str, version: str) -> dict[s
     if not kinds:
         return None
     scale = _scale_kind()
-    schemas: dict[str, Any] = {_OBJECT_META: load_definition("ObjectMeta"), _LIST_META: load_definition("ListMeta")}
+    schemas: dict[str, Any] = {
+        _OBJECT_META: load_kubernetes_schema("ObjectMeta"),
+        _LIST_META: load_kubernetes_schema("ListMeta"),
+    }
     paths: dict[str, Any] = {}
     for kind in sorted(kinds, key=lambda kind: kind.plural):
         schemas[_component_name(kind)] = _object_schema(kind)
@@ -73,7 +76,7 @@ def _scale_kind() -> Kind:
         kind="Scale",
         namespaced=True,
         list_kind="",
-        schema=Schema(load_definition("Scale")),
+        schema=Schema(load_kubernetes_schema("Scale")),
     )
 
 
@@ -146,7 +149,7 @@ def _collection_path_item(kind: Kind, parameters: list[dict[str, Any]]) -> dict[
     if "list" in kind.verbs:
         item["get"] = _operation(kind, "list", f"{_component_name(kind)}List")
     if "create" in kind.verbs:
-        item["post"] = _operation(kind, "post", _component_name(kind), request_media_types=(JSON,))
+        item["post"] = _operation(kind, "post", _component_name(kind), request_media_types=(JSON_CONTENT_TYPE,))
     if "deletecollection" in kind.verbs:
         item["delete"] = _operation(kind, "deletecollection", None)
     return item
@@ -157,7 +160,7 @@ def _object_path_item(kind: Kind, parameters: list[dict[str, Any]], *, is_subres
     if "get" in kind.verbs:
         item["get"] = _operation(kind, "get", _component_name(kind))
     if "update" in kind.verbs:
-        item["put"] = _operation(kind, "put", _component_name(kind), request_media_types=(JSON,))
+        item["put"] = _operation(kind, "put", _component_name(kind), request_media_types=(JSON_CONTENT_TYPE,))
     if "patch" in kind.verbs:
         # Strategic merge patch is served but not listed: clients then use the merge keys of their own types.
         item["patch"] = _operation(kind, "patch", _component_name(kind), request_media_types=(JSON_PATCH, MERGE_PATCH))
@@ -169,7 +172,7 @@ def _object_path_item(kind: Kind, parameters: list[dict[str, Any]], *, is_subres
 def _operation(
     kind: Kind, action: str, response_component: str | None, *, request_media_types: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    content = {JSON: {"schema": _schema_ref(response_component)}} if response_component else {}
+    content = {JSON_CONTENT_TYPE: {"schema": _schema_ref(response_component)}} if response_component else {}
     operation: dict[str, Any] = {
         "responses": {"200": {"description": "OK", "content": content}},
         "x-kubernetes-action": action,

@@ -9,9 +9,9 @@ from typing import Any, Final
 from pliant.embedded.registry.tables import (
     AGE_COLUMN,
     NAME_COLUMN,
-    column,
     field_cell,
     format_duration,
+    make_column,
     parse_timestamp,
 )
 
@@ -135,22 +135,22 @@ _RESTARTS_DESCRIPTION = (
 )
 POD_COLUMNS: Final = (
     NAME_COLUMN,
-    column("Ready", _ready_cell, "The aggregate readiness state of this pod for accepting traffic."),
-    column("Status", lambda pod, now: pod_status_text(pod), "The aggregate status of the containers in this pod."),
-    column("Restarts", _restarts_cell, _RESTARTS_DESCRIPTION),
+    make_column("Ready", _ready_cell, "The aggregate readiness state of this pod for accepting traffic."),
+    make_column("Status", lambda pod, now: pod_status_text(pod), "The aggregate status of the containers in this pod."),
+    make_column("Restarts", _restarts_cell, _RESTARTS_DESCRIPTION),
     AGE_COLUMN,
-    column("IP", field_cell("status.podIP", "<none>"), "podIP address allocated to the pod.", wide=True),
-    column(
+    make_column("IP", field_cell("status.podIP", "<none>"), "podIP address allocated to the pod.", wide=True),
+    make_column(
         "Node",
         field_cell("spec.nodeName", "<none>"),
         "NodeName indicates in which node this pod is scheduled.",
         wide=True,
     ),
-    column(
+    make_column(
         "Nominated Node",
         field_cell("status.nominatedNodeName", "<none>"),
         "nominatedNodeName is set only when this pod preempts other pods on the node.",
         wide=True,
     ),
-    column("Readiness Gates", _readiness_gates_cell, "Readiness gates whose conditions are true.", wide=True),
+    make_column("Readiness Gates", _readiness_gates_cell, "Readiness gates whose conditions are true.", wide=True),
 )

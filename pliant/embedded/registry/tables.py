@@ -33,7 +33,7 @@ class TableColumn:
         return {name: getattr(self, name) for name in ("name", "type", "format", "description", "priority")}
 
 
-def column(
+def make_column(
     name: str, cell: CellRenderer, description: str, *, wide: bool = False, column_type: str = "string"
 ) -> TableColumn:
     return TableColumn(name=name, type=column_type, description=description, priority=int(wide), cell=cell)
@@ -59,9 +59,9 @@ _AGE_DESCRIPTION = "Time since CreationTimestamp, the server time when this obje
 NAME_COLUMN: Final = TableColumn(
     name="Name", format="name", description="Name must be unique within a namespace.", cell=field_cell("metadata.name")
 )
-AGE_COLUMN: Final = column("Age", _age_cell, _AGE_DESCRIPTION)
-CREATED_COLUMN: Final = column("Age", _age_cell, _AGE_DESCRIPTION, column_type="date")
-DEFAULT_COLUMNS: Final = (NAME_COLUMN, CREATED_COLUMN)
+AGE_COLUMN: Final = make_column("Age", _age_cell, _AGE_DESCRIPTION)
+DATE_AGE_COLUMN: Final = make_column("Age", _age_cell, _AGE_DESCRIPTION, column_type="date")
+DEFAULT_COLUMNS: Final = (NAME_COLUMN, DATE_AGE_COLUMN)
 
 
 def parse_printer_column(definition: Mapping[str, Any]) -> TableColumn:
@@ -148,7 +148,7 @@ def _format_units(seconds: int, unit: int, smaller_unit: int | None) -> str:
     return f"{text}{remainder // smaller_unit}{_UNIT_LETTERS[smaller_unit]}"
 
 
-INCLUDE_OBJECT_VALUES: Final = ("None", "Metadata", "Object")
+ALLOWED_INCLUDE_OBJECT_VALUES: Final = ("None", "Metadata", "Object")
 
 
 def build_table(
@@ -156,7 +156,7 @@ def build_table(
     objects: Sequence[Mapping[str, Any]],
     now: datetime,
     *,
-    include: str = "Metadata",
+    include_object: str = "Metadata",
     resource_version: str = "",
     include_headers: bool = True,
 ) -> dict[str, Any]:
@@ -164,8 +164,8 @@ def build_table(
 
     A watch sends each event as a Table of one row; only the first one needs `include_headers`.
     """
-    if (include or "Metadata") not in INCLUDE_OBJECT_VALUES:
-        raise BadRequest(400, "BadRequest", f'unrecognized includeObject value: "{include}"')
+    if (include_object or "Metadata") not in ALLOWED_INCLUDE_OBJECT_VALUES:
+        raise BadRequest(400, "BadRequest", f'unrecognized includeObject value: "{include_object}"')
     columns = kind.columns or DEFAULT_COLUMNS
     return {
         "kind": "Table",
@@ -173,7 +173,7 @@ def build_table(
         "metadata": {"resourceVersion": resource_version},
         "columnDefinitions": [column.to_definition() for column in columns] if include_headers else [],
         "rows": [
-            {"cells": [column.cell(obj, now) for column in columns], **_row_object(obj, include or "Metadata")}
+            {"cells": [column.cell(obj, now) for column in columns], **_row_object(obj, include_object or "Metadata")}
             for obj in objects
         ],
     }

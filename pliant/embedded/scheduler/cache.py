@@ -10,7 +10,7 @@ from fractions import Fraction
 from pliant.embedded.object_views import PodView
 from pliant.kube.objects import Node
 from pliant.kube.quantity import parse_quantity
-from pliant.kube.scheduling.fit import effective_pod_requests, preference_score, unschedulable_reasons
+from pliant.kube.scheduling.fit import effective_pod_requests, non_resource_rejections, preferred_affinity_score
 from pliant.kube.scheduling.taints import DISCOURAGING_EFFECTS, untolerated_taints
 
 ResourceAmounts = Mapping[str, Fraction]
@@ -61,12 +61,12 @@ class SchedulerCache:
         candidates: list[tuple[int, int, Fraction, str]] = []
         requests, direction = effective_pod_requests(pod.spec), -1 if prefer_packed else 1
         for name, node in self.nodes.items():
-            reasons = unschedulable_reasons(pod.spec, node) or self.insufficient_resources(pod, requests, node)
+            reasons = non_resource_rejections(pod.spec, node) or self.insufficient_resource_reasons(pod, requests, node)
             reason_counts.update(reasons)
             if not reasons:
                 untolerated = len(untolerated_taints(node.spec.taints, pod.spec.tolerations, DISCOURAGING_EFFECTS))
                 utilization = direction * self._utilization(node)
-                candidates.append((untolerated, -preference_score(pod.spec, node.metadata), utilization, name))
+                candidates.append((untolerated, -preferred_affinity_score(pod.spec, node.metadata), utilization, name))
         if candidates:
             return min(candidates)[-1], ""
         if not self.nodes:
@@ -74,7 +74,7 @@ class SchedulerCache:
         summary = ", ".join(f"{count} {reason}" for reason, count in sorted(reason_counts.items()))
         return None, f"0/{len(self.nodes)} nodes are available: {summary}."
 
-    def insufficient_resources(
+    def insufficient_resource_reasons(
         self, pod: PodView, requests: ResourceAmounts, node: Node, excluded: Iterable[PodAssignment] = ()
     ) -> list[str]:
         """Return a reason for each resource that a node lacks for a pod, with the `excluded` pods removed."""

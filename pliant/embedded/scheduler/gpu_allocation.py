@@ -78,7 +78,7 @@ class GpuAllocator:
         async with self._changed:
             self._changed.notify_all()
 
-    async def allocate(self, pod_uid: str, node: str, count: int) -> None:
+    async def wait_and_allocate(self, pod_uid: str, node: str, count: int) -> None:
         """Wait until a node has `count` free GPUs, then allocate them to a pod."""
         async with self._changed:
             await self._changed.wait_for(

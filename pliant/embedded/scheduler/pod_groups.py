@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from pliant.embedded.object_views import PodView
-from pliant.embedded.retries import REJECTION_ERRORS, with_retries
+from pliant.embedded.retries import NON_RETRYABLE_API_ERRORS, retry_until_answered
 from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import ObjectMeta
@@ -120,8 +120,8 @@ class PodGroupController:
     async def _write_phase(self, key: GangKey, group: PodGroupView) -> None:
         patch = {"metadata": {"uid": group.metadata.uid}, "status": {"phase": self._desired_phase(key)}}
         try:
-            await with_retries(partial(self._client.patch, *key, patch, subresource="status"))
-        except REJECTION_ERRORS as error:
+            await retry_until_answered(partial(self._client.patch, *key, patch, subresource="status"))
+        except NON_RETRYABLE_API_ERRORS as error:
             log.info("group status not written", extra={"group": f"{key.namespace}/{key.name}", "error": str(error)})
 
 

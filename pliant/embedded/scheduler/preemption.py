@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pliant.embedded.object_views import PodView
 from pliant.embedded.scheduler.cache import PodAssignment, SchedulerCache
-from pliant.kube.scheduling.fit import effective_pod_requests, unschedulable_reasons
+from pliant.kube.scheduling.fit import effective_pod_requests, non_resource_rejections
 
 PREEMPT_NEVER = "Never"
 
@@ -42,7 +42,7 @@ def is_preemption_pending(pod: PodView, cache: SchedulerCache) -> bool:
 
 def _find_preemption_on_node(node_name: str, pod: PodView, cache: SchedulerCache) -> PreemptionPlan | None:
     node, requests = cache.nodes[node_name], effective_pod_requests(pod.spec)
-    if unschedulable_reasons(pod.spec, node):
+    if non_resource_rejections(pod.spec, node):
         return None
     lower_priority = [
         each
@@ -51,11 +51,11 @@ def _find_preemption_on_node(node_name: str, pod: PodView, cache: SchedulerCache
     ]
     terminating = [each for each in lower_priority if each.pod.metadata.deletion_timestamp is not None]
     victims = sorted((each for each in lower_priority if each not in terminating), key=_victim_sort_key)
-    if cache.insufficient_resources(pod, requests, node, excluded=lower_priority):
+    if cache.insufficient_resource_reasons(pod, requests, node, excluded=lower_priority):
         return None
     for each in reversed(victims.copy()):
         remaining = [other for other in victims if other is not each]
-        if not cache.insufficient_resources(pod, requests, node, excluded=[*terminating, *remaining]):
+        if not cache.insufficient_resource_reasons(pod, requests, node, excluded=[*terminating, *remaining]):
             victims = remaining
     return PreemptionPlan(node_name, tuple(victims)) if victims else None
 

@@ -9,10 +9,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from pliant.embedded.controllers.taints import delete_disrupted_pod
+from pliant.embedded.controllers.taints import mark_disrupted_and_delete
 from pliant.embedded.kubelet.pods.event_recorder import PodEventRecorder
 from pliant.embedded.object_views import PodObjectMeta, PodView
-from pliant.embedded.retries import REJECTION_ERRORS, with_retries
+from pliant.embedded.retries import NON_RETRYABLE_API_ERRORS, retry_until_answered
 from pliant.embedded.scheduler.cache import PodAssignment, SchedulerCache
 from pliant.embedded.scheduler.pod_groups import GANG_SCHEDULER_NAMES, GangKey, PodGroupController, gang_of
 from pliant.embedded.scheduler.preemption import PreemptionPlan, find_preemption, is_preemption_pending
@@ -23,9 +23,12 @@ from pliant.kube.scheduling.fit import effective_pod_requests
 from pliant.kube.timestamps import format_timestamp
 from pliant.runtime.clock import Clock
 
-SCHEDULER_NAME = "default-scheduler"
-_HANDLED_SCHEDULER_NAMES = GANG_SCHEDULER_NAMES | {SCHEDULER_NAME}
-_PREEMPTION_REASON = ("PreemptionByScheduler", f"{SCHEDULER_NAME}: preempting to accommodate a higher priority pod")
+DEFAULT_SCHEDULER_NAME = "default-scheduler"
+_HANDLED_SCHEDULER_NAMES = GANG_SCHEDULER_NAMES | {DEFAULT_SCHEDULER_NAME}
+_PREEMPTION_REASON = (
+    "PreemptionByScheduler",
+    f"{DEFAULT_SCHEDULER_NAME}: preempting to accommodate a higher priority pod",
+)
 
 _SchedulingAction = Coroutine[Any, Any, None]
 _QueueSortKey = tuple[int, str, str, str]
@@ -169,8 +172,8 @@ class Scheduler:
         body = {**binding, "target": target}
         create = partial(self._client.create, PODS, meta.namespace, body, subresource="binding", name=meta.name)
         try:
-            await with_retries(create)
-        except REJECTION_ERRORS as error:
+            await retry_until_answered(create)
+        except NON_RETRYABLE_API_ERRORS as error:
             # The pod is deleted, terminating or bound by another scheduler: a watch event follows.
             log.info("pod not bound", extra={"pod": f"{meta.namespace}/{meta.name}", "error": str(error)})
             self._forget_pod(meta.uid)
@@ -183,11 +186,11 @@ class Scheduler:
             await self._events.emit_normal(
                 meta, "Preempted", f"Preempted by pod {pod.metadata.uid} on node {plan.node}"
             )
-            await delete_disrupted_pod(self._client, meta, *_PREEMPTION_REASON, self._clock.now())
+            await mark_disrupted_and_delete(self._client, meta, *_PREEMPTION_REASON, self._clock.now())
 
     async def _set_nominated_node(self, pod: PodObjectMeta, node: str) -> None:
         patch = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}}
-        with suppress(*REJECTION_ERRORS):
+        with suppress(*NON_RETRYABLE_API_ERRORS):
             await self._client.patch(PODS, pod.namespace, pod.name, patch, subresource="status")
 
     async def _mark_unschedulable(self, pod: PodView, message: str) -> None:
@@ -206,7 +209,7 @@ class Scheduler:
         patch = {"metadata": {"uid": meta.uid}, "status": {"conditions": [condition]}}
         try:
             await self._client.patch(PODS, meta.namespace, meta.name, patch, subresource="status")
-        except REJECTION_ERRORS:
+        except NON_RETRYABLE_API_ERRORS:
             return
         await self._events.emit_warning(meta, "FailedScheduling", message)
 

@@ -10,8 +10,14 @@ from typing import Any
 import msgspec
 
 from pliant.embedded.schema.defaults_and_pruning import Defaulter, Pruner, compile_defaulter, compile_pruner, deep_copy
-from pliant.embedded.schema.field_errors import FieldError, FieldErrorType, Validator, format_path, invalid_error
-from pliant.embedded.schema.metadata import DNS_SUBDOMAIN, NameRule, validate_metadata, with_object_metadata
+from pliant.embedded.schema.field_errors import (
+    FieldError,
+    FieldErrorType,
+    Validator,
+    format_reversed_path,
+    invalid_error,
+)
+from pliant.embedded.schema.metadata import DNS_SUBDOMAIN_RULE, NameRule, validate_metadata, with_object_metadata
 from pliant.embedded.schema.structural import require_structural
 from pliant.embedded.schema.validators import compile_validator
 
@@ -21,13 +27,17 @@ __all__ = ["FieldError", "FieldErrorType", "Schema", "deep_copy", "invalid_error
 class Schema:
     """The schema of one kind; its functions are compiled when the first object arrives."""
 
-    def __init__(self, openapi: Mapping[str, Any], name_rule: NameRule = DNS_SUBDOMAIN) -> None:
+    def __init__(self, openapi: Mapping[str, Any], name_rule: NameRule = DNS_SUBDOMAIN_RULE) -> None:
         self.openapi = openapi
         self._name_rule = name_rule
 
     @classmethod
     def compile(
-        cls, openapi: Mapping[str, Any], *, field_path: str = "openAPIV3Schema", name_rule: NameRule = DNS_SUBDOMAIN
+        cls,
+        openapi: Mapping[str, Any],
+        *,
+        field_path: str = "openAPIV3Schema",
+        name_rule: NameRule = DNS_SUBDOMAIN_RULE,
     ) -> Schema:
         """Return a schema; raise InvalidSpec with the path, below `field_path`, that is not structural."""
         require_structural(openapi, field_path)
@@ -41,7 +51,7 @@ class Schema:
     def prune(self, obj: dict[str, Any]) -> list[str]:
         """Remove unknown fields in place and return their paths; also remove nulls of fields that are not nullable."""
         pruned = self._pruner(obj) if self._pruner is not None else None
-        return [format_path(segments) for segments in pruned] if pruned else []
+        return [format_reversed_path(segments) for segments in pruned] if pruned else []
 
     def validate(self, obj: dict[str, Any]) -> list[FieldError]:
         errors = self._validator(obj) if self._validator is not None else None

@@ -72,7 +72,7 @@ class FieldErrorBuilder:
         return self
 
     def build(self) -> FieldError:
-        path = format_path(self.segments)
+        path = format_reversed_path(self.segments)
         return FieldError.of(path, self.error_type, self.value, self.detail.replace("{path}", path))
 
 
@@ -84,7 +84,7 @@ def invalid_value(value: Any, detail: str) -> list[FieldErrorBuilder]:
     return [FieldErrorBuilder(FieldErrorType.INVALID, value, detail)]
 
 
-def format_path(segments: Sequence[PathSegment]) -> str:
+def format_reversed_path(segments: Sequence[PathSegment]) -> str:
     """Return segments, the innermost first, as `spec.list[0].name`."""
     text = ""
     for segment in reversed(segments):

@@ -52,7 +52,7 @@ def _matches_pattern(pattern: re.Pattern[str]) -> Callable[[str], bool]:
     return lambda text: pattern.fullmatch(text) is not None
 
 
-STRING_FORMATS: Final[dict[str, Callable[[str], bool]]] = {
+STRING_FORMAT_CHECKS: Final[dict[str, Callable[[str], bool]]] = {
     "byte": _parses_with(lambda text: base64.b64decode(text, validate=True)),
     "cidr": _parses_with(lambda text: ipaddress.ip_network(text, strict=False)),
     "date": _parses_with(date.fromisoformat),

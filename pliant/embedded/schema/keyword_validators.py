@@ -16,7 +16,7 @@ from pliant.embedded.schema.field_errors import (
     invalid_value,
     to_json_text,
 )
-from pliant.embedded.schema.formats import INTEGER_RANGES, STRING_FORMATS, compile_go_pattern
+from pliant.embedded.schema.formats import INTEGER_RANGES, STRING_FORMAT_CHECKS, compile_go_pattern
 
 
 def string_validators(schema: Mapping[str, Any]) -> list[Validator]:
@@ -26,7 +26,7 @@ def string_validators(schema: Mapping[str, Any]) -> list[Validator]:
         validators.append(_length_validator(min_length or 0, max_length))
     if "pattern" in schema:
         validators.append(_pattern_validator(schema["pattern"]))
-    if (format_name := schema.get("format")) in STRING_FORMATS:
+    if (format_name := schema.get("format")) in STRING_FORMAT_CHECKS:
         validators.append(_format_validator(format_name))
     return validators
 
@@ -98,7 +98,7 @@ def _pattern_validator(pattern: str) -> Validator:
 
 
 def _format_validator(format_name: str) -> Validator:
-    is_valid = STRING_FORMATS[format_name]
+    is_valid = STRING_FORMAT_CHECKS[format_name]
 
     def validate(value: Any) -> ValidationResult:
         if is_valid(value):

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from pliant.embedded.schema.field_errors import FieldError, FieldErrorType
-from pliant.schemas import load_definition
+from pliant.schemas import load_kubernetes_schema
 
 _STRING: Final = {"type": "string"}
 
@@ -17,7 +17,7 @@ _STRING: Final = {"type": "string"}
 def with_object_metadata(schema: Mapping[str, Any], *, require_type: bool = False) -> dict[str, Any]:
     """Add apiVersion, kind and metadata to a schema; `require_type` makes the first two required."""
     properties = schema.get("properties", {})
-    fields = {"apiVersion": _STRING, "kind": _STRING, "metadata": load_definition("ObjectMeta")}
+    fields = {"apiVersion": _STRING, "kind": _STRING, "metadata": load_kubernetes_schema("ObjectMeta")}
     required = [*schema.get("required", ()), *(("apiVersion", "kind") if require_type else ())]
     return {
         **schema,
@@ -38,19 +38,19 @@ _LABEL_PATTERN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _CHARACTERS_MESSAGE = "must consist of lower case alphanumeric characters"
 _ENDS_MESSAGE = "and must start and end with an alphanumeric character"
 
-DNS_SUBDOMAIN: Final = NameRule(
+DNS_SUBDOMAIN_RULE: Final = NameRule(
     re.compile(rf"{_LABEL_PATTERN}(\.{_LABEL_PATTERN})*"),
     253,
     f"a lowercase RFC 1123 subdomain {_CHARACTERS_MESSAGE}, '-' or '.', {_ENDS_MESSAGE} (e.g. 'example.com', "
     rf"regex used for validation is '{_LABEL_PATTERN}(\.{_LABEL_PATTERN})*')",
 )
-DNS_LABEL: Final = NameRule(
+DNS_LABEL_RULE: Final = NameRule(
     re.compile(_LABEL_PATTERN),
     63,
     f"a lowercase RFC 1123 label {_CHARACTERS_MESSAGE} or '-', {_ENDS_MESSAGE} (e.g. 'my-name',  or '123-abc', "
     f"regex used for validation is '{_LABEL_PATTERN}')",
 )
-DNS_1035_LABEL: Final = NameRule(
+DNS_1035_LABEL_RULE: Final = NameRule(
     re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?"),
     63,
     f"a DNS-1035 label {_CHARACTERS_MESSAGE} or '-', start with an alphabetic character, "
@@ -71,10 +71,10 @@ _LABEL_VALUE_MESSAGE = (
     "and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', "
     f"regex used for validation is '({_NAME_PATTERN})?')"
 )
-MAX_ANNOTATION_BYTES: Final = 262_144
+MAX_TOTAL_ANNOTATION_BYTES: Final = 262_144
 
 
-def validate_metadata(metadata: Mapping[str, Any], rule: NameRule = DNS_SUBDOMAIN) -> list[FieldError]:
+def validate_metadata(metadata: Mapping[str, Any], rule: NameRule = DNS_SUBDOMAIN_RULE) -> list[FieldError]:
     """Return the errors of names, labels and annotations; the schema validates their types."""
     errors: list[FieldError] = []
     name = metadata.get("name")
@@ -86,8 +86,8 @@ def validate_metadata(metadata: Mapping[str, Any], rule: NameRule = DNS_SUBDOMAI
         if message := qualified_name_problem(key.lower()):
             errors.append(FieldError.of("metadata.annotations", FieldErrorType.INVALID, key, message))
     size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
-    if size > MAX_ANNOTATION_BYTES:
-        limit = f"may not be more than {MAX_ANNOTATION_BYTES} bytes"
+    if size > MAX_TOTAL_ANNOTATION_BYTES:
+        limit = f"may not be more than {MAX_TOTAL_ANNOTATION_BYTES} bytes"
         errors.append(FieldError.of("metadata.annotations", FieldErrorType.TOO_LONG, "", limit))
     return errors
 
@@ -106,7 +106,7 @@ def qualified_name_problem(key: str) -> str:
     prefix, slash, name = key.rpartition("/")
     if slash and not prefix:
         return "prefix part must be non-empty"
-    if prefix and (message := name_problem(prefix, DNS_SUBDOMAIN)):
+    if prefix and (message := name_problem(prefix, DNS_SUBDOMAIN_RULE)):
         return f"prefix part {message}"
     if len(name) > 63:
         return "name part must be no more than 63 bytes"

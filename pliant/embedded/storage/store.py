@@ -118,7 +118,7 @@ class Store:
         """Call `listener` with changes when they become visible, before their writers get a response."""
         self._listeners.append(listener)
 
-    async def write(self, decide: Callable[[Transaction], T], *, dry_run: bool = False) -> T:
+    async def run_transaction(self, decide: Callable[[Transaction], T], *, dry_run: bool = False) -> T:
         """Run `decide` and commit its changes; if it raises an error, nothing changes.
 
         Errors and no-ops also wait for uncommitted changes: no caller may see a state that is not yet durable.

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from pliant.embedded.apiserver.selectors import field_value
+from pliant.embedded.apiserver.selectors import selectable_field_value
 
 Object = dict[str, Any]
 
@@ -81,7 +81,7 @@ def to_stored_object(resource: str, obj: Object) -> StoredObject:
         version=int(metadata.get("resourceVersion") or 0),
         labels=dict(metadata.get("labels") or {}),
         owner_uids=tuple(owner["uid"] for owner in metadata.get("ownerReferences") or ()),
-        indexed_values=tuple(field_value(obj, path) for path in INDEXED_FIELDS.get(resource, ())),
+        indexed_values=tuple(selectable_field_value(obj, path) for path in INDEXED_FIELDS.get(resource, ())),
         is_terminating=bool(metadata.get("deletionTimestamp")),
         body=encode_object(obj),
     )

@@ -30,7 +30,7 @@ def list_decisive_failures(job: Job, replicas: Replicas) -> list[Replica]:
     return [replica for counted in decisive for replica in counted if replica.outcome is ReplicaOutcome.FAILED]
 
 
-def have_all_ended(job: Job, replicas: Replicas) -> bool:
+def have_deciding_replicas_ended(job: Job, replicas: Replicas) -> bool:
     """Return whether all replicas that could still complete the job have terminated."""
     deciding = [replica for _, counted in _completion_policies(job, replicas) for replica in counted] or replicas.all
     return bool(deciding) and all(replica.outcome is not None for replica in deciding)

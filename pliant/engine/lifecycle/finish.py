@@ -11,16 +11,16 @@ from pliant.engine.context import Context, Transition, make_transition
 from pliant.engine.lifecycle.end_policies import (
     has_job_completed,
     has_job_failed,
-    have_all_ended,
+    have_deciding_replicas_ended,
     list_decisive_failures,
 )
 from pliant.engine.lifecycle.suspend import active_seconds
 from pliant.engine.pods.deletion import delete_pods
 from pliant.engine.pods.replicas import Replica, ReplicaState
-from pliant.engine.restart.requests import is_restartable, list_creation_timeouts
+from pliant.engine.restart.requests import is_restartable, list_stuck_in_creation
 from pliant.engine.restart.restarts import has_restarts_left
 from pliant.engine.status.failures import set_root_cause
-from pliant.engine.status.messages import describe_failure, join_names, pluralize
+from pliant.engine.status.messages import describe_failure, pluralize, summarize_names
 from pliant.engine.status.rollup import roll_up_status
 from pliant.model.actions import Action, DeleteService
 from pliant.model.job import CleanPodPolicy, Job
@@ -57,7 +57,7 @@ def fail_job(context: Context) -> Transition | None:
 
 def time_out_job(context: Context) -> Transition | None:
     job, state, now = context.job, context.state, context.now
-    left = time_to_limit(job, state, now)
+    left = time_to_job_timeout(job, state, now)
     if left is None or left > timedelta(0):
         return None
     if job.counts_time_from_start:
@@ -70,7 +70,7 @@ def time_out_job(context: Context) -> Transition | None:
     return _end_transition(context, outcome)
 
 
-def time_to_limit(job: Job, state: EngineState, now: datetime) -> timedelta | None:
+def time_to_job_timeout(job: Job, state: EngineState, now: datetime) -> timedelta | None:
     """Return the time until the current limit is reached; None if no limit applies."""
     if state.phase is JobPhase.SUSPENDED:
         return None
@@ -88,7 +88,7 @@ def ttl_left(job: Job, state: EngineState, now: datetime) -> timedelta | None:
     return (state.ended_at or state.started_at) + job.ttl_after_finished - now
 
 
-def complete_idle_job(context: Context) -> Transition | None:
+def complete_after_master_timeout(context: Context) -> Transition | None:
     """End a job whose members have succeeded but whose master waits for members that were removed."""
     since = context.state.work_done_since
     if since is None or context.now < since + MASTER_COMPLETION_TIMEOUT:
@@ -97,13 +97,13 @@ def complete_idle_job(context: Context) -> Transition | None:
     return _end_transition(context, JobOutcome(phase=JobPhase.SUCCEED, message=message, at=context.now))
 
 
-def time_to_idle_completion(context: Context) -> timedelta | None:
+def time_to_master_completion_timeout(context: Context) -> timedelta | None:
     """Return how long the master of a completed job may still take to end it."""
     since = context.state.work_done_since
     return max(since + MASTER_COMPLETION_TIMEOUT - context.now, timedelta(0)) if since is not None else None
 
 
-def clean_up_job(job: Job, observed: Observed, state: EngineState, now: datetime) -> tuple[Action, ...]:
+def delete_leftover_objects(job: Job, observed: Observed, state: EngineState, now: datetime) -> tuple[Action, ...]:
     pods, services = list_leftover_objects(job, observed, state)
     return (
         *delete_pods(observed, pods, "the job has ended", now),
@@ -130,8 +130,10 @@ def list_leftover_objects(
     return sorted(pods, key=lambda pod: pod.name), sorted(services, key=lambda service: service.name)
 
 
-def termination_message(outcome: JobOutcome, stuck_pods: list[str]) -> str:
-    waiting = f"; waiting for pods to terminate: {join_names(stuck_pods)}" if stuck_pods else ""
+def terminating_job_message(outcome: JobOutcome, stuck_pod_descriptions: list[str]) -> str:
+    waiting = (
+        f"; waiting for pods to terminate: {summarize_names(stuck_pod_descriptions)}" if stuck_pod_descriptions else ""
+    )
     return f"{outcome.message}{waiting}"
 
 
@@ -151,7 +153,7 @@ def _with_root_cause(context: Context, outcome: JobOutcome) -> EngineState:
     """Return the current state with the failure that led to the outcome, if there is one."""
     state = roll_up_status(context)
     if outcome.phase in (JobPhase.FAILED, JobPhase.NODE_FAIL) and context.job.end_request is None:
-        failed = list(context.replicas.list_failed()) or list_creation_timeouts(context)
+        failed = list(context.replicas.list_failed()) or list_stuck_in_creation(context)
         return set_root_cause(state, failed, context.now)
     # The cause of a completed restart did not lead to this outcome; that of a restart in progress may have.
     is_restarting = context.state.phase is JobPhase.RESTARTING and outcome.phase is not JobPhase.SUCCEED
@@ -164,20 +166,20 @@ def _failure_outcome(context: Context) -> JobOutcome | None:
         first = _sort_by_end_time(list_decisive_failures(context.job, context.replicas))[0]
         by_node = first.failure_cause is RestartCause.NODE
         phase = JobPhase.NODE_FAIL if by_node else JobPhase.FAILED
-        return JobOutcome(phase=phase, message=join_names(causes), at=context.now, must_delete_all=by_node)
-    if not have_all_ended(context.job, context.replicas):
+        return JobOutcome(phase=phase, message=summarize_names(causes), at=context.now, must_delete_all=by_node)
+    if not have_deciding_replicas_ended(context.job, context.replicas):
         return None
     if not causes:
         return JobOutcome(phase=JobPhase.SUCCEED, message="all replicas succeeded", at=context.now)
-    message = f"all replicas have terminated without meeting the completePolicy: {join_names(causes)}"
+    message = f"all replicas have terminated without meeting the completePolicy: {summarize_names(causes)}"
     return JobOutcome(phase=JobPhase.FAILED, message=message, at=context.now)
 
 
 def _creation_failure_outcome(context: Context) -> JobOutcome | None:
     """Fail the job if container creation was retried long enough and the operator is configured to give up."""
-    if not context.config.should_fail_on_creation or not (stuck := list_creation_timeouts(context)):
+    if not context.config.should_fail_on_creation_timeout or not (stuck := list_stuck_in_creation(context)):
         return None
-    message = join_names([describe_failure(replica) for replica in stuck])
+    message = summarize_names([describe_failure(replica) for replica in stuck])
     return JobOutcome(phase=JobPhase.FAILED, message=message, at=context.now)
 
 

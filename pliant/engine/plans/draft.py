@@ -11,15 +11,21 @@ from msgspec.structs import replace
 
 from pliant.engine.context import Context
 from pliant.engine.plans import pod_requests
-from pliant.engine.plans.membership import GONE_STATES, MAX_ID_JUMP, MembershipChange, member_id_gap, resize_members
+from pliant.engine.plans.membership import (
+    MAX_ID_JUMP,
+    VACATED_RANK_STATES,
+    MembershipChange,
+    member_id_gap,
+    resize_members,
+)
 from pliant.engine.sizing import wanted_size
-from pliant.engine.status.messages import join_names, pluralize
+from pliant.engine.status.messages import pluralize, summarize_names
 from pliant.model.job import ReplicaGroup
 from pliant.model.labels import replica_pod_name
-from pliant.model.scale_plans import GroupRequest, ScalePlan
+from pliant.model.scale_plans import PlanGroupRequest, ScalePlan
 from pliant.model.state import GroupState, SizeRequest, SizeRequester
 
-MAX_STATE_BYTES = 1_000_000
+MAX_MEMBERSHIP_BYTES = 1_000_000
 """The limit of all membership lists together: they are part of the job object, and etcd accepts 1.5 MB."""
 
 
@@ -55,9 +61,9 @@ def draft_plan(context: Context, plan: ScalePlan) -> ScalePlanDraft:
     pods = tuple(replica_pod_name(context.job, name, member_id) for name, member_id in added)
     group_states = {name: change.group_state for name, change in changes.items()}
     after = {**context.state.groups, **group_states}
-    if (size := len(msgspec.json.encode((after, pods)))) > MAX_STATE_BYTES:
+    if (size := len(msgspec.json.encode((after, pods)))) > MAX_MEMBERSHIP_BYTES:
         number = sum(len(group_state.members) for group_state in after.values())
-        problem = f"the list of {number:,} members takes {size:,} bytes, the limit is {MAX_STATE_BYTES:,}"
+        problem = f"the list of {number:,} members takes {size:,} bytes, the limit is {MAX_MEMBERSHIP_BYTES:,}"
         return ScalePlanDraft(problem=problem)
     return ScalePlanDraft(
         group_states=group_states,
@@ -73,7 +79,7 @@ def _find_problem(context: Context, plan: ScalePlan, managed_groups: Mapping[str
     requested -= {group.name for group in context.job.groups if group.is_master}
     if unknown := sorted(requested - managed_groups.keys()):
         known = ", ".join(sorted(managed_groups)) or "none"
-        return f"the job has no replicas of type {join_names(unknown)}; it has {known}"
+        return f"the job has no replicas of type {summarize_names(unknown)}; it has {known}"
     for pod in plan.create_pods:
         next_id = context.state.group(pod.group).next_member_id
         if pod.id is not None and pod.id >= next_id + MAX_ID_JUMP:  # IDs are never reused and must not run out
@@ -116,13 +122,13 @@ def _draft_size_change(
     is_user_capped = requested.latest_requester is not SizeRequester.MASTER
     after = replace(change.group_state, applied_size=size, is_user_capped=is_user_capped)
     is_same = change.group_state.members == group_state.members and not change.removed_pod_uids
-    current_size = sum(replica.state not in GONE_STATES for replica in replicas)
+    current_size = sum(replica.state not in VACATED_RANK_STATES for replica in replicas)
     messages = [] if is_same else [f"{group.name} from {current_size} to {size}"]
     return dataclasses.replace(change, group_state=after), messages
 
 
 def _with_size_request(
-    group_state: GroupState, request: GroupRequest, requester: SizeRequester, plan: ScalePlan, context: Context
+    group_state: GroupState, request: PlanGroupRequest, requester: SizeRequester, plan: ScalePlan, context: Context
 ) -> GroupState:
     group_state = replace(group_state, member_resources=dict(request.resources) or group_state.member_resources)
     previous = group_state.size_requests.get(requester)

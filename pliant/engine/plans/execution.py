@@ -11,7 +11,7 @@ from pliant.engine.plans.draft import ScalePlanDraft, draft_plan
 from pliant.engine.plans.membership import PLIANT_MASTER_OPTION, member_id_gap, resize_members
 from pliant.engine.pods.replicas import Replica, ReplicaState
 from pliant.engine.sizing import RESIZED_REASON, wanted_size
-from pliant.engine.status.messages import join_names
+from pliant.engine.status.messages import summarize_names
 from pliant.model.job import Job
 from pliant.model.labels import replica_pod_name
 from pliant.model.observed import Observed
@@ -19,15 +19,15 @@ from pliant.model.scale_plans import PlanPhase, ScalePlan
 from pliant.model.state import EngineState, GroupState, JobPhase, PlanExecution, SizeRequester
 
 SCALING_REASON = "Scaling"
-PLAN_CLAIM_DELAY = timedelta(seconds=10)
+MASTER_CLAIM_TIMEOUT = timedelta(seconds=10)
 """How long a master that executes manual plans itself may take to claim one."""
 
 
-def execute_plans(context: Context) -> Transition | None:
+def next_membership_transition(context: Context) -> Transition | None:
     return _complete_migrations(context) or apply_edited_sizes(context) or _start_next_plan(context)
 
 
-def without_finished_plans(state: EngineState, observed: Observed) -> EngineState:
+def without_finished_plan_executions(state: EngineState, observed: Observed) -> EngineState:
     """Drop the executions of plans that are finished or deleted."""
     open_plans = {plan.uid for plan in observed.plans if plan.phase is None or not plan.phase.is_final}
     if all(uid in open_plans for uid in state.plan_executions):
@@ -83,7 +83,7 @@ def apply_edited_sizes(context: Context) -> Transition | None:
 
 def _start_next_plan(context: Context) -> Transition | None:
     """Persist the membership changes of the next plan; the next reconciliation creates and deletes the pods."""
-    if context.job.is_suspended or context.state.phase is JobPhase.SUSPENDED or has_pending_changes(context):
+    if context.job.is_suspended or context.state.phase is JobPhase.SUSPENDED or has_pending_plan_changes(context):
         return None
     plan = find_next_plan(context)
     if plan is None or plan.phase is not PlanPhase.PENDING:
@@ -108,7 +108,7 @@ def _start_plan(context: Context, plan: ScalePlan, draft: ScalePlanDraft) -> Tra
         plan_executions={**context.state.plan_executions, plan.uid: execution},
         ps_hosts=plan.ps_hosts or context.state.ps_hosts,
     )
-    message = f"{plan.key.name}: {join_names(draft.change_messages)}" + (f" ({reason})" if reason else "")
+    message = f"{plan.key.name}: {summarize_names(draft.change_messages)}" + (f" ({reason})" if reason else "")
     return make_transition(state, context.now, SCALING_REASON, message, is_warning=False)
 
 
@@ -131,7 +131,7 @@ def _complete_migrations(context: Context) -> Transition | None:
     if not groups:
         return None
     state = replace(context.state, groups={**context.state.groups, **groups}, plan_executions=executions)
-    message = join_names(messages) if messages else "the replacement failed; the member to replace stays"
+    message = summarize_names(messages) if messages else "the replacement failed; the member to replace stays"
     return make_transition(state, context.now, SCALING_REASON, message, is_warning=not messages)
 
 
@@ -154,7 +154,9 @@ def _with_removed_pod(
 
 
 def find_next_plan(context: Context) -> ScalePlan | None:
-    plans = (plan for plan in context.observed.plans if _is_waiting(context, plan) and is_plan_due(context, plan))
+    plans = (
+        plan for plan in context.observed.plans if _is_waiting(context, plan) and is_plan_for_operator(context, plan)
+    )
     return next(plans, None)
 
 
@@ -163,7 +165,7 @@ def _is_waiting(context: Context, plan: ScalePlan) -> bool:
     return not is_finished and not plan.parse_error and plan.uid not in context.state.plan_executions
 
 
-def has_pending_changes(context: Context) -> bool:
+def has_pending_plan_changes(context: Context) -> bool:
     """Return whether the plans in execution still have pods to create or to delete.
 
     Absent members of finished plans are not considered: later plans must not wait for them.
@@ -180,8 +182,8 @@ def list_master_managed(context: Context) -> list[Replica]:
     return [each for each in context.replicas.all if each.rank.group.is_master_managed]
 
 
-def is_plan_due(context: Context, plan: ScalePlan) -> bool:
+def is_plan_for_operator(context: Context, plan: ScalePlan) -> bool:
     """Return whether the operator, not the job's master, executes the plan, and the claim delay is over."""
     if not plan.is_manual or context.job.framework_options.get(PLIANT_MASTER_OPTION):
         return True
-    return not plan.is_claimed and context.now >= plan.created_at + PLAN_CLAIM_DELAY
+    return not plan.is_claimed and context.now >= plan.created_at + MASTER_CLAIM_TIMEOUT

@@ -18,7 +18,7 @@ PLIANT_MASTER_OPTION = "uses_pliant_master"
 MANUAL_ID_GAP = 100
 MAX_ID_JUMP = 1_000_000
 """How far a requested ID may lie above the next ID."""
-GONE_STATES = (ReplicaState.FAILED, ReplicaState.LOST, ReplicaState.TERMINATING, ReplicaState.DISRUPTED)
+VACATED_RANK_STATES = (ReplicaState.FAILED, ReplicaState.LOST, ReplicaState.TERMINATING, ReplicaState.DISRUPTED)
 """States in which a member no longer occupies its rank."""
 
 
@@ -51,7 +51,7 @@ def resize_members(
 
     `id_gap` separates the IDs of new members from those that a DLRover master would assign next.
     """
-    alive = {replica.rank.index: replica for replica in replicas if replica.state not in GONE_STATES}
+    alive = {replica.rank.index: replica for replica in replicas if replica.state not in VACATED_RANK_STATES}
     by_rank: dict[int, list[Replica]] = {}
     for replica in alive.values():
         by_rank.setdefault(member_rank(replica), []).append(replica)

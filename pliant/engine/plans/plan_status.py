@@ -10,15 +10,15 @@ from typing import NamedTuple
 from pliant.engine.context import Context
 from pliant.engine.plans.draft import ScalePlanDraft, draft_plan
 from pliant.engine.plans.execution import (
-    PLAN_CLAIM_DELAY,
+    MASTER_CLAIM_TIMEOUT,
     find_next_plan,
-    has_pending_changes,
-    is_plan_due,
+    has_pending_plan_changes,
+    is_plan_for_operator,
     list_master_managed,
 )
 from pliant.engine.plans.membership import PLIANT_MASTER_OPTION
 from pliant.engine.pods.replicas import ReplicaState
-from pliant.engine.status.messages import join_names
+from pliant.engine.status.messages import summarize_names
 from pliant.model.actions import Action, DeleteScalePlan
 from pliant.model.observed import Observed
 from pliant.model.scale_plans import PlanPhase, PlanStatus, ScalePlan
@@ -70,7 +70,7 @@ def fail_open_plans(observed: Observed, now: datetime) -> PlanUpdates:
 
 def _select_next_plan(context: Context) -> _SelectedPlan | None:
     """Return the plan to start next and its effect; None while a plan is in execution."""
-    if context.job.is_suspended or has_pending_changes(context) or (plan := find_next_plan(context)) is None:
+    if context.job.is_suspended or has_pending_plan_changes(context) or (plan := find_next_plan(context)) is None:
         return None
     return _SelectedPlan(plan, draft_plan(context, plan))
 
@@ -96,7 +96,7 @@ def _plan_phase(context: Context, plan: ScalePlan, selected: _SelectedPlan | Non
         return PlanPhase.SUCCEEDED, "executed by the job's master"
     if context.job.is_suspended:
         return PlanPhase.PENDING, "waiting: the job is suspended"
-    if not is_plan_due(context, plan):
+    if not is_plan_for_operator(context, plan):
         return PlanPhase.PENDING, "waiting for the job's master to claim the plan"
     if selected is None or selected.plan is not plan:
         return PlanPhase.PENDING, "waiting for an earlier plan"
@@ -123,9 +123,9 @@ def _execution_phase(context: Context, plan: ScalePlan, execution: PlanExecution
     errors = context.observed.create_errors
     message, problems = "", [f"cannot create {name}: {errors[name]}" for name in missing if name in errors]
     if problems:
-        message = join_names(problems)
+        message = summarize_names(problems)
     elif migrating:
-        message = f"waiting for {join_names(migrating)} to run"
+        message = f"waiting for {summarize_names(migrating)} to run"
     if context.now >= execution.started_at + context.config.plan_timeout:
         return PlanPhase.FAILED, message or f"not completed within {context.config.plan_timeout}"
     return PlanPhase.SCALING, message or execution.message
@@ -177,4 +177,4 @@ def _times_to_timeout(context: Context) -> Iterator[timedelta]:
         yield execution.started_at + context.config.plan_timeout - context.now
     for plan in context.observed.plans:
         if plan.is_manual and plan.phase is PlanPhase.PENDING:
-            yield plan.created_at + PLAN_CLAIM_DELAY - context.now
+            yield plan.created_at + MASTER_CLAIM_TIMEOUT - context.now

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from pliant.engine.plans.membership import GONE_STATES, MembershipChange, add_members, remove_members
+from pliant.engine.plans.membership import VACATED_RANK_STATES, MembershipChange, add_members, remove_members
 from pliant.engine.pods.replicas import Replica
-from pliant.model.scale_plans import PodRequest
+from pliant.model.scale_plans import PlanPodRequest
 from pliant.model.state import GroupMember, GroupState
 
 
@@ -31,7 +31,7 @@ class MemberIndex:
     def at_rank(self, rank: int | None) -> list[Replica]:
         return self._by_rank.get(rank, []) if rank is not None else []
 
-    def find_requested(self, request: PodRequest) -> list[Replica]:
+    def find_requested(self, request: PlanPodRequest) -> list[Replica]:
         """Return the members that a request names: by pod name, else by ID, else by rank."""
         if request.name and (found := self._by_name.get(request.name)):
             return found
@@ -41,7 +41,7 @@ class MemberIndex:
 
 
 def create_requested_members(
-    member_index: MemberIndex, group_state: GroupState, requests: Iterable[PodRequest]
+    member_index: MemberIndex, group_state: GroupState, requests: Iterable[PlanPodRequest]
 ) -> tuple[MembershipChange, list[str]]:
     """Add the requested members; those that exist already are ignored."""
     members, relaunches = dict(group_state.members), dict(group_state.rank_relaunches)
@@ -72,7 +72,7 @@ def create_requested_members(
 
 
 def remove_requested_members(
-    member_index: MemberIndex, group_state: GroupState, requests: Iterable[PodRequest]
+    member_index: MemberIndex, group_state: GroupState, requests: Iterable[PlanPodRequest]
 ) -> tuple[MembershipChange, list[str]]:
     """Remove the requested members; those that were removed before are ignored."""
     found = {replica.pod_name: replica for pod in requests for replica in member_index.find_requested(pod)}
@@ -81,7 +81,7 @@ def remove_requested_members(
 
 
 def migrate_requested_members(
-    member_index: MemberIndex, group_state: GroupState, requests: Sequence[PodRequest], id_gap: int
+    member_index: MemberIndex, group_state: GroupState, requests: Sequence[PlanPodRequest], id_gap: int
 ) -> tuple[MembershipChange, list[str]]:
     """Add a replacement for each requested member; the member stays until its replacement runs."""
     migrating_ids = {member.replaces_id for member in group_state.members.values()}
@@ -90,7 +90,7 @@ def migrate_requested_members(
     for pod in requests:
         # Some plans name the pod to replace, others the new pod, which has the rank of the pod to replace.
         found = member_index.find_requested(pod) or member_index.at_rank(pod.rank)
-        replica = next((replica for replica in found if replica.state not in GONE_STATES), None)
+        replica = next((replica for replica in found if replica.state not in VACATED_RANK_STATES), None)
         if replica is None or replica.rank.index in migrating_ids:
             continue
         member_id, member = replica.rank.index, replica.rank.member or GroupMember(rank=replica.rank.index)

@@ -10,7 +10,7 @@ from pliant.model.actions import DeletePod
 from pliant.model.observed import Observed, ObservedPod
 from pliant.model.operator_config import OperatorConfig
 
-TERMINATION_GRACE = timedelta(seconds=10)
+STUCK_POD_REPORT_DELAY = timedelta(seconds=10)
 """How long after its deletion deadline a pod is reported as stuck."""
 
 
@@ -27,24 +27,24 @@ def delete_pods(observed: Observed, pods: Iterable[ObservedPod], reason: str, no
             yield DeletePod(name=pod.name, uid=pod.uid, reason=reason, is_forced=is_forced)
 
 
-def delete_pods_permanently(
+def delete_pods_without_relaunch(
     observed: Observed, pods: Iterable[ObservedPod], reason: str, now: datetime
 ) -> Iterator[DeletePod]:
     """Yield the same deletions for pods that the job's master must not recreate."""
-    return (dataclasses.replace(each, is_permanent=True) for each in delete_pods(observed, pods, reason, now))
+    return (dataclasses.replace(each, prevents_relaunch=True) for each in delete_pods(observed, pods, reason, now))
 
 
-def time_to_pod_deadline(observed: Observed, now: datetime) -> timedelta | None:
+def time_to_lost_or_stuck_pod(observed: Observed, now: datetime) -> timedelta | None:
     """Return the time until the next pod counts as lost or as stuck terminating; None if there is none."""
     pods, grace = observed.pods, observed.config.node_grace_period
     times = [pod.node_fault.since + grace for pod in pods if pod.node_fault is not None]
-    times += [pod.deletion_deadline + TERMINATION_GRACE for pod in pods if pod.deletion_deadline is not None]
+    times += [pod.deletion_deadline + STUCK_POD_REPORT_DELAY for pod in pods if pod.deletion_deadline is not None]
     return min((time - now for time in times if time > now), default=None)
 
 
-def list_stuck_terminating(observed: Observed, now: datetime) -> list[str]:
+def describe_stuck_terminating_pods(observed: Observed, now: datetime) -> list[str]:
     """Describe pods that should be gone and what blocks them: `demo-worker-1 (finalizer example.com/hold)`."""
-    deadline = now - TERMINATION_GRACE
+    deadline = now - STUCK_POD_REPORT_DELAY
     stuck = [pod for pod in observed.pods if pod.deletion_deadline is not None and pod.deletion_deadline <= deadline]
     return [f"{pod.name} ({_termination_blocker(pod)})" for pod in sorted(stuck, key=lambda pod: pod.name)]
 

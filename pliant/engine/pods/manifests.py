@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from pliant.engine.pods.shared_environment import ENVIRONMENT_DIR, SharedEnvironment
+from pliant.engine.pods.shared_environment import LONG_VARIABLES_DIR, SharedEnvironment
 from pliant.model.framework import Rank
 from pliant.model.job import Job, ReplicaGroup
 from pliant.model.labels import (
@@ -144,7 +144,7 @@ def _with_environment(container: Mapping[str, Any], environment: SharedEnvironme
     after.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
     if environment.config_map_name:
         paths = {
-            ENVIRONMENT_VOLUME: ENVIRONMENT_DIR if environment.variable_files else "",
+            ENVIRONMENT_VOLUME: LONG_VARIABLES_DIR if environment.variable_files else "",
             FRAMEWORK_FILES_VOLUME: environment.framework.files_dir if environment.framework_files else "",
         }
         user_mounts = container.get("volumeMounts") or ()

@@ -92,7 +92,7 @@ class Replicas:
         return (replica for replica in self.all if replica.outcome is ReplicaOutcome.FAILED)
 
 
-def recover_attempts(job: Job, observed: Observed, state: EngineState) -> EngineState:
+def raise_attempts_to_observed(job: Job, observed: Observed, state: EngineState) -> EngineState:
     """Raise the attempts to those of the observed pods: after a loss of state the pods would restart in a loop."""
     latest: dict[str, int] = {}
     for pod in observed.pods:
@@ -105,7 +105,7 @@ def recover_attempts(job: Job, observed: Observed, state: EngineState) -> Engine
     return replace(state, groups={**state.groups, **behind}) if behind else state
 
 
-def match_pods(job: Job, observed: Observed, state: EngineState, now: datetime) -> Replicas:
+def match_pods_to_replicas(job: Job, observed: Observed, state: EngineState, now: datetime) -> Replicas:
     """Match every replica with its pod; pods without a replica are orphans."""
     pods = {pod.name: pod for pod in observed.pods}
     replicas: list[Replica] = []

@@ -11,13 +11,13 @@ from pliant.errors import InvalidSpec
 from pliant.model.framework import Framework
 from pliant.model.job import Job
 
-ENVIRONMENT_DIR = "/etc/pliant/env"
+LONG_VARIABLES_DIR = "/etc/pliant/env"
 """The mount path of variables that are too long for the environment."""
-MAX_VARIABLE_BYTES = 64 * 1024
+MAX_INLINE_VARIABLE_BYTES = 64 * 1024
 """The limit of one variable; execve on Linux rejects a variable of 128 KiB."""
-MAX_INLINE_BYTES = 256 * 1024
+MAX_INLINE_ENVIRONMENT_BYTES = 256 * 1024
 """The limit of all shared variables: every container of a pod repeats them, and the size of pods is limited."""
-MAX_FILES_BYTES = 1_000_000
+MAX_CONFIG_MAP_BYTES = 1_000_000
 """The limit of all files together: a ConfigMap holds 1 MiB."""
 
 
@@ -48,7 +48,7 @@ def build_shared_environment(job: Job, framework: Framework) -> SharedEnvironmen
         job=job,
         framework=framework,
         env_entries={
-            name: {"name": f"{name}_FILE", "value": f"{ENVIRONMENT_DIR}/{name}"}
+            name: {"name": f"{name}_FILE", "value": f"{LONG_VARIABLES_DIR}/{name}"}
             if name in variable_files
             else {"name": name, "value": value}
             for name, value in shared.items()
@@ -65,12 +65,12 @@ def _select_file_variables(variables: Mapping[str, str]) -> dict[str, str]:
     inline = sum(sizes.values())
     chosen = set()
     for name in sorted(sizes, key=lambda each: -sizes[each]):
-        if sizes[name] <= MAX_VARIABLE_BYTES and inline <= MAX_INLINE_BYTES:
+        if sizes[name] <= MAX_INLINE_VARIABLE_BYTES and inline <= MAX_INLINE_ENVIRONMENT_BYTES:
             break
         chosen.add(name)
         inline -= sizes[name]
-    if (total := sum(sizes[name] for name in chosen)) > MAX_FILES_BYTES:
-        problem = f"the addresses of all replicas take {total:,} bytes, a ConfigMap holds {MAX_FILES_BYTES:,}"
+    if (total := sum(sizes[name] for name in chosen)) > MAX_CONFIG_MAP_BYTES:
+        problem = f"the addresses of all replicas take {total:,} bytes, a ConfigMap holds {MAX_CONFIG_MAP_BYTES:,}"
         raise InvalidSpec("spec.replicaSpecs", f"{problem}: use fewer replicas, fewer ports or shorter names")
     return {name: value for name, value in variables.items() if name in chosen}
 

@@ -12,7 +12,7 @@ from pliant.engine.pods.replicas import Replica, ReplicaState
 
 IDLE_MASTER_TIMEOUT = timedelta(minutes=3)
 """DLRover's masters create a plan within seconds, and give up after fifteen if the API server is unavailable."""
-MAX_IDLE_RESTARTS = 3
+MAX_IDLE_MASTER_RESTARTS = 3
 
 
 def restart_idle_master(context: Context) -> Transition | None:
@@ -34,7 +34,7 @@ def restart_idle_master(context: Context) -> Transition | None:
     return make_transition(state, context.now, "MasterIdleRestart", message)
 
 
-def time_to_idle_restart(context: Context) -> timedelta | None:
+def time_to_idle_master_restart(context: Context) -> timedelta | None:
     """Return the time until the master counts as idle; None if it does not apply."""
     _, since = _find_idle_master(context)
     return max(since + IDLE_MASTER_TIMEOUT - context.now, timedelta(0)) if since is not None else None
@@ -52,5 +52,5 @@ def _find_idle_master(context: Context) -> tuple[Replica | None, datetime | None
     for replica in context.replicas.all:
         if replica.rank.group.is_master and replica.state is ReplicaState.RUNNING and replica.pod is not None:
             restarts = state.group(replica.rank.group.name).idle_master_restarts
-            return (replica, replica.pod.started_at) if restarts < MAX_IDLE_RESTARTS else (None, None)
+            return (replica, replica.pod.started_at) if restarts < MAX_IDLE_MASTER_RESTARTS else (None, None)
     return None, None

@@ -22,7 +22,7 @@ class RestartRequest:
     scope: RestartScope
 
     @property
-    def is_uncharged(self) -> bool:
+    def is_exempt_from_limit(self) -> bool:
         return self.cause is RestartCause.DISRUPTION and not self.replica.rank.group.restart_rule.counts_disruptions
 
     def __str__(self) -> str:
@@ -41,7 +41,7 @@ def _find_restart_requests(context: Context) -> Iterator[RestartRequest]:
             scope = replica.rank.group.restart_rule.scope
             yield RestartRequest(replica=replica, cause=replica.failure_cause, scope=scope)
     # Stuck and disrupted pods are replaced alone, whatever the scope of the group.
-    for replica in list_creation_timeouts(context):
+    for replica in list_stuck_in_creation(context):
         stuck = replica.pod.stuck_container if replica.pod else None
         since = context.state.group(replica.rank.group.name).creation_stuck_since or (stuck.since if stuck else now)
         if now - since < context.config.creation_retry_window:
@@ -54,21 +54,21 @@ def _find_restart_requests(context: Context) -> Iterator[RestartRequest]:
 def time_to_creation_timeout(context: Context) -> timedelta | None:
     """Return the time until the first failing container creation reaches its timeout."""
     deadlines = (
-        each.pod.stuck_container.since + context.config.creation_timeout
+        each.pod.stuck_container.since + context.config.container_creation_timeout
         for each in context.replicas.list_engine_managed()
         if each.state is ReplicaState.SCHEDULED and each.pod is not None and each.pod.stuck_container is not None
     )
     return min((deadline - context.now for deadline in deadlines if deadline > context.now), default=None)
 
 
-def list_creation_timeouts(context: Context) -> list[Replica]:
+def list_stuck_in_creation(context: Context) -> list[Replica]:
     return [
         replica
         for replica in context.replicas.list_engine_managed()
         if replica.state is ReplicaState.SCHEDULED
         and replica.pod is not None
         and replica.pod.stuck_container is not None
-        and context.now >= replica.pod.stuck_container.since + context.config.creation_timeout
+        and context.now >= replica.pod.stuck_container.since + context.config.container_creation_timeout
     ]
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pliant.engine.context import Context, Transition, make_transition
 from pliant.engine.restart.requests import RestartRequest, list_restart_requests
 from pliant.engine.status.failures import set_root_cause
-from pliant.engine.status.messages import join_names
+from pliant.engine.status.messages import summarize_names
 from pliant.model.job import Job, ReplicaGroup, RestartScope
 from pliant.model.state import EngineState, GroupState, JobPhase, RestartCause
 
@@ -29,10 +29,10 @@ def restart_replicas(context: Context) -> Transition | None:
         if rank.attempt < group_state.min_attempt(rank.index):
             continue  # a restart of wider scope, granted just before, includes this replica
         is_within_job_limit = job_limit is None or context.state.restart_count + len(charged) < job_limit
-        if request.is_uncharged or (has_restarts_left(rank.group, group_state) and is_within_job_limit):
+        if request.is_exempt_from_limit or (has_restarts_left(rank.group, group_state) and is_within_job_limit):
             after = _charge_restart(context.job, after, request, context.now)
             granted.append(request)
-            charged += [] if request.is_uncharged else [request]
+            charged += [] if request.is_exempt_from_limit else [request]
     if charged:
         return _restart_transition(after, charged, context.now)
     return _replace_disrupted(after, granted, context.now) if granted else None
@@ -62,7 +62,7 @@ def _charge_restart(job: Job, state: EngineState, request: RestartRequest, now: 
     for each in restarted:
         group_state = _count_restart(state.group(each.name), request, now)
         groups[each.name] = _raise_min_attempt(group_state, request.scope, index)
-    if request.is_uncharged:
+    if request.is_exempt_from_limit:
         return replace(state, groups=groups)
     avoided = state.avoided_nodes
     if request.cause is not RestartCause.APP and request.replica.pod is not None:
@@ -109,7 +109,7 @@ def _restart_transition(state: EngineState, charged: list[RestartRequest], now: 
     used = state.group(group.name).count_restarts(with_disruptions=group.restart_rule.counts_disruptions)
     count = f"{used} of {limit}" if limit is not None else str(used)
     state = set_root_cause(state, [request.replica for request in charged], now)
-    causes = join_names([str(request) for request in charged])
+    causes = summarize_names([str(request) for request in charged])
     message = f"{causes}; restart {count} of {group.name}, scope {charged[0].scope}"
     after = replace(state, phase=JobPhase.RESTARTING, message=message, restart_count=state.restart_count + len(charged))
     return make_transition(after, now, str(JobPhase.RESTARTING), message)
@@ -117,5 +117,5 @@ def _restart_transition(state: EngineState, charged: list[RestartRequest], now: 
 
 def _replace_disrupted(state: EngineState, uncharged: list[RestartRequest], now: datetime) -> Transition:
     """Replace disrupted replicas; the job stays in its phase."""
-    message = f"{join_names([str(request) for request in uncharged])}; replaced without counting a restart"
+    message = f"{summarize_names([str(request) for request in uncharged])}; replaced without counting a restart"
     return make_transition(state, now, "Disrupted", message)

@@ -11,8 +11,8 @@ from pliant.engine.pods.replicas import Replica, ReplicaState
 from pliant.model.observed import ObservedPod
 from pliant.model.state import EngineState, ReplicaFailure, ReplicaOutcome, RestartCause
 
-MAX_FAILURES = 8
-MAX_MESSAGE_CHARS = 160
+MAX_RECORDED_FAILURES = 8
+MAX_FAILURE_MESSAGE_CHARS = 160
 """The limit for a recorded failure; the root cause keeps its whole message."""
 
 
@@ -22,8 +22,8 @@ def record_failures(state: EngineState, replicas: Iterable[Replica], now: dateti
     new = [each for each in collect_failures(state, replicas, now) if (each.replica, each.attempt) not in known]
     if not new:
         return state
-    shortened = (replace(each, message=_last_line(each.message)) for each in new[:MAX_FAILURES])
-    return replace(state, failures=(*state.failures, *shortened)[-MAX_FAILURES:])
+    shortened = (replace(each, message=_last_line(each.message)) for each in new[:MAX_RECORDED_FAILURES])
+    return replace(state, failures=(*state.failures, *shortened)[-MAX_RECORDED_FAILURES:])
 
 
 def set_root_cause(state: EngineState, replicas: Iterable[Replica], now: datetime) -> EngineState:
@@ -75,7 +75,7 @@ def _make_failure(replica: Replica, pod: ObservedPod, now: datetime) -> ReplicaF
             cause=RestartCause.CREATION,
             container=pod.stuck_container.container,
             reason=pod.stuck_container.reason,
-            message=pod.problem,
+            message=pod.start_problem,
             at=pod.stuck_container.since,
         )
     if pod.exit is None:
@@ -92,4 +92,4 @@ def _make_failure(replica: Replica, pod: ObservedPod, now: datetime) -> ReplicaF
 
 def _last_line(text: str) -> str:
     lines = text.splitlines()
-    return lines[-1][-MAX_MESSAGE_CHARS:] if lines else ""
+    return lines[-1][-MAX_FAILURE_MESSAGE_CHARS:] if lines else ""

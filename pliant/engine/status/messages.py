@@ -9,7 +9,7 @@ from pliant.model.observed import PodExit
 
 MAX_LISTED_NAMES = 3
 ALL_RUNNING_MESSAGE = "all replicas are running"
-START_ERROR_REASONS = frozenset({"StartError", "ContainerCannotRun"})
+NEVER_STARTED_EXIT_REASONS = frozenset({"StartError", "ContainerCannotRun"})
 """Reasons of containers whose program never ran: the exit code is not that of the program."""
 
 
@@ -20,7 +20,7 @@ def describe_exit(pod_exit: PodExit | None) -> str:
     code, reason = pod_exit.code, pod_exit.reason
     if code is None:
         text = f"failed: {reason}" if reason else "failed"
-    elif reason in START_ERROR_REASONS:
+    elif reason in NEVER_STARTED_EXIT_REASONS:
         text = f"could not be started ({reason})"
     elif reason == "OOMKilled":
         text = f"ran out of memory (OOMKilled, exit code {code})"
@@ -41,7 +41,7 @@ def describe_failure(replica: Replica) -> str:
     if replica.state is ReplicaState.DISRUPTED:
         return f"{replica.display_name} {pod.disruption}"
     if pod.stuck_container is not None and replica.state is ReplicaState.SCHEDULED:
-        return f"{pod.name} on {pod.node} cannot create container {pod.stuck_container.container}: {pod.problem}"
+        return f"{pod.name} on {pod.node} cannot create container {pod.stuck_container.container}: {pod.start_problem}"
     if pod.node_fault is None:
         return f"{replica.display_name} {describe_exit(pod.exit)}"
     if replica.state is ReplicaState.LOST:
@@ -49,11 +49,13 @@ def describe_failure(replica: Replica) -> str:
     return f"{replica.display_name} {describe_exit(pod.exit)} on node {pod.node}, which {pod.node_fault.description}"
 
 
-def describe_problems(replicas: Iterable[Replica]) -> list[str]:
-    return [f"{each.display_name}: {each.pod.problem}" for each in replicas if each.pod and each.pod.problem]
+def describe_start_problems(replicas: Iterable[Replica]) -> list[str]:
+    return [
+        f"{each.display_name}: {each.pod.start_problem}" for each in replicas if each.pod and each.pod.start_problem
+    ]
 
 
-def join_names(names: Sequence[str]) -> str:
+def summarize_names(names: Sequence[str]) -> str:
     """Join the first names: `a, b, c and 4 more`."""
     shown = ", ".join(names[:MAX_LISTED_NAMES])
     return f"{shown} and {len(names) - MAX_LISTED_NAMES} more" if len(names) > MAX_LISTED_NAMES else shown

@@ -8,16 +8,16 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from pliant.engine.context import Context, Transition, make_transition, with_timeline_entry
-from pliant.engine.pods.deletion import list_stuck_terminating
+from pliant.engine.pods.deletion import describe_stuck_terminating_pods
 from pliant.engine.pods.replicas import Replica, Replicas, ReplicaState
 from pliant.engine.sizing import RESIZED_REASON
 from pliant.engine.status.failures import list_new_failures, record_failures
 from pliant.engine.status.messages import (
     ALL_RUNNING_MESSAGE,
     describe_failure,
-    describe_problems,
-    join_names,
+    describe_start_problems,
     pluralize,
+    summarize_names,
 )
 from pliant.model.job import Job, ReplicaGroup
 from pliant.model.labels import normalize_group_name
@@ -25,7 +25,7 @@ from pliant.model.state import EngineState, GroupState, JobPhase, ReplicaCounts
 
 SERVER_GROUPS = frozenset({"ps"})
 """Groups whose replicas never exit by themselves."""
-STATUS_WRITE_DELAY = timedelta(seconds=1)
+MINOR_STATUS_WRITE_DELAY = timedelta(seconds=1)
 """Changes of counts are batched: a thousand starting pods must not cause a thousand writes."""
 
 
@@ -40,7 +40,7 @@ def roll_up_status(context: Context) -> EngineState:
         groups={**state.groups, **_record_outcomes(job, replicas, state)},
         emitted_warnings=tuple(warning for warning in state.emitted_warnings if warning in job.warnings),
     )
-    done_since = (state.work_done_since or now) if is_work_done(job, replicas, current) else None
+    done_since = (state.work_done_since or now) if have_master_members_succeeded(job, replicas, current) else None
     current = replace(current, work_done_since=done_since)
     if phase is JobPhase.RUNNING and state.phase is not JobPhase.RUNNING:
         current = with_timeline_entry(current, now, str(phase), current.message)
@@ -49,7 +49,7 @@ def roll_up_status(context: Context) -> EngineState:
     return current
 
 
-def is_work_done(job: Job, replicas: Replicas, state: EngineState) -> bool:
+def have_master_members_succeeded(job: Job, replicas: Replicas, state: EngineState) -> bool:
     """Return whether all master-managed members other than servers have succeeded."""
     groups = [group for group in job.groups if group.is_master_managed and group.name not in SERVER_GROUPS]
     if not any(state.group(group.name).replica_outcomes for group in groups):
@@ -78,7 +78,7 @@ def status_write_delay(before: EngineState | None, after: EngineState, now: date
     # The last write may lie in the future if the clock was set back or another operator wrote it.
     if is_new_phase or written_at is None or written_at > now:
         return timedelta(0)
-    return max(written_at + STATUS_WRITE_DELAY - now, timedelta(0))
+    return max(written_at + MINOR_STATUS_WRITE_DELAY - now, timedelta(0))
 
 
 def _fields_written_at_once(state: EngineState) -> tuple[object, ...]:
@@ -103,20 +103,20 @@ def _compute_phase(replicas: Replicas, state: EngineState) -> JobPhase:
 
 
 def _compose_message(context: Context, phase: JobPhase) -> str:
-    stuck_pods = list_stuck_terminating(context.observed, context.now)
+    stuck_pods = describe_stuck_terminating_pods(context.observed, context.now)
     if phase is JobPhase.SUSPENDED:
         return _suspended_message(context, stuck_pods)
     replicas = context.replicas.all
-    problems = [f"waiting for pods to terminate: {join_names(stuck_pods)}"] if stuck_pods else []
+    problems = [f"waiting for pods to terminate: {summarize_names(stuck_pods)}"] if stuck_pods else []
     problems += [f"cannot create {name}: {error}" for name, error in sorted(context.observed.create_errors.items())]
     # A pod whose container is restarted again and again counts as running, but has a problem.
-    problems += describe_problems(replica for replica in replicas if replica.outcome is None)
+    problems += describe_start_problems(replica for replica in replicas if replica.outcome is None)
     # Faulty nodes of replicas that do not count as lost yet.
     pods = [each.pod for each in replicas if each.pod is not None and each.state is ReplicaState.RUNNING]
     faults = (f"node {pod.node} {pod.node_fault.description}" for pod in pods if pod.node_fault is not None)
     problems += dict.fromkeys(faults)
     if problems:
-        return join_names(problems)
+        return summarize_names(problems)
     if phase is JobPhase.RESTARTING:
         return _restart_message(context.state)
     missing = [replica for replica in replicas if not replica.state.has_started]
@@ -125,7 +125,7 @@ def _compose_message(context: Context, phase: JobPhase) -> str:
     if not missing:
         return _running_message(context.replicas)
     running = sum(replica.state is ReplicaState.RUNNING for replica in replicas)
-    names = join_names([replica.display_name for replica in missing])
+    names = summarize_names([replica.display_name for replica in missing])
     return f"{running} of {len(replicas)} replicas are running; waiting for {names}"
 
 
@@ -133,7 +133,7 @@ def _suspended_message(context: Context, stuck_pods: list[str]) -> str:
     master_groups = {normalize_group_name(group.name) for group in context.job.groups if group.is_master}
     left = sum(pod.group not in master_groups for pod in context.observed.pods)
     message = f"suspended; waiting for {pluralize(left, 'pod')} to terminate" if left else "suspended"
-    return f"{message}: {join_names(stuck_pods)}" if stuck_pods else message
+    return f"{message}: {summarize_names(stuck_pods)}" if stuck_pods else message
 
 
 def _restart_message(state: EngineState) -> str:
@@ -153,14 +153,14 @@ def _master_job_message(context: Context) -> str:
             counts.append(f"{running} of {wanted} {group.name}" + (f" ({finished} finished)" if finished else ""))
     if not counts:
         return "the master is running and has not requested replicas yet"
-    return f"the master is running; running replicas: {join_names(counts)}"
+    return f"the master is running; running replicas: {summarize_names(counts)}"
 
 
 def _running_message(replicas: Replicas) -> str:
     if not replicas.all:
         return "the job has no replicas"
     if failures := [describe_failure(replica) for replica in replicas.list_failed()]:
-        return f"running with failed replicas: {join_names(failures)}"
+        return f"running with failed replicas: {summarize_names(failures)}"
     finished, total = sum(replica.outcome is not None for replica in replicas.all), len(replicas.all)
     if not finished:
         return ALL_RUNNING_MESSAGE
@@ -208,7 +208,7 @@ _MASTER_RECORDED_STATES = frozenset({ReplicaState.SUCCEEDED})
 """Some masters delete the pods of succeeded members; failed members are theirs to replace."""
 
 
-def emit_warnings(context: Context) -> Transition | None:
+def emit_spec_warnings(context: Context) -> Transition | None:
     warnings = [warning for warning in context.job.warnings if warning not in context.state.emitted_warnings]
     if not warnings:
         return None

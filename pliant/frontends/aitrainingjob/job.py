@@ -7,7 +7,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pliant.errors import InvalidSpec
-from pliant.frontends.aitrainingjob.status import adopt_external_status, is_rejected, render_rejection, render_status
+from pliant.frontends.aitrainingjob.status import (
+    add_validation_error,
+    adopt_external_status,
+    has_validation_error,
+    render_status,
+)
 from pliant.frontends.aitrainingjob.types import (
     AITrainingElasticSpec,
     AITrainingJobSpec,
@@ -17,18 +22,18 @@ from pliant.frontends.aitrainingjob.types import (
     EdlPolicy,
 )
 from pliant.frontends.crd import CrdScalePaths, CustomKind, PrinterColumn
-from pliant.frontends.fields import MAX_REPLICAS
+from pliant.frontends.fields import MAX_REPLICAS_PER_JOB
 from pliant.frontends.frontend import RenderingFrontend, StatusRenderer
 from pliant.frontends.scaling import parse_autoscaling, with_scaling_annotations
-from pliant.frontends.spec.decoding import decode, invalid_choice_message, quote_json
-from pliant.frontends.spec.metadata import check_pod_names, job_fields, read_metadata
+from pliant.frontends.spec.decoding import abbreviate_json, decode, invalid_choice_message
+from pliant.frontends.spec.metadata import check_service_names, job_fields_from_metadata, read_metadata
 from pliant.frontends.spec.pod_templates import check_templates_unchanged, hash_template, inspect_pod_template
 from pliant.frontends.spec.quantities import seconds_to_timedelta
 from pliant.frontends.status.engine_state import load_state, raw_status
 from pliant.model.job import CleanPodPolicy, EndPolicy, Job, ReplicaGroup, RestartRule, RestartScope
 from pliant.model.state import SizeRequester
 
-KIND = CustomKind(
+KIND_DEFINITION = CustomKind(
     group="elasticdeeplearning.ai",
     version="v1",
     kind="AITrainingJob",
@@ -55,8 +60,10 @@ _EXIT_CODE_PATTERN = re.compile(r"[0-9]{1,9}")
 
 
 class AITrainingJobFrontend(RenderingFrontend):
-    custom_kind = KIND
-    renderer = StatusRenderer(render=render_status, render_rejection=render_rejection, is_rejected=is_rejected)
+    custom_kind = KIND_DEFINITION
+    renderer = StatusRenderer(
+        render=render_status, add_validation_error=add_validation_error, has_validation_error=has_validation_error
+    )
     run_policy_path = "spec"
 
     def parse(self, raw: Mapping[str, Any]) -> Job:
@@ -65,16 +72,18 @@ class AITrainingJobFrontend(RenderingFrontend):
         _check_groups(spec)
         scalable_group = _choose_scalable_group(spec)
         groups = with_scaling_annotations(tuple(_build_groups(spec, scalable_group)), metadata.annotations)
-        if (total := sum(group.size for group in groups)) > MAX_REPLICAS:
-            raise InvalidSpec("spec.replicaSpecs", f"a job may have {MAX_REPLICAS} replicas at most, got {total}")
+        if (total := sum(group.size for group in groups)) > MAX_REPLICAS_PER_JOB:
+            raise InvalidSpec(
+                "spec.replicaSpecs", f"a job may have {MAX_REPLICAS_PER_JOB} replicas at most, got {total}"
+            )
         status = raw_status(raw)
         state = load_state(status)
         if not spec.suspend:
             check_templates_unchanged(groups, state, "spec.replicaSpecs")
         max_sizes = {each.name: max(each.size, spec.replica_specs[each.name].max_replicas or 0) for each in groups}
-        check_pod_names(metadata.key, max_sizes, "spec.replicaSpecs")
+        check_service_names(metadata.key, max_sizes, "spec.replicaSpecs")
         return Job(
-            **job_fields(raw, metadata, KIND),
+            **job_fields_from_metadata(raw, metadata, KIND_DEFINITION),
             groups=groups,
             frameworks=("generic", spec.framework_type.lower()) if spec.framework_type else ("generic",),
             complete_policy=EndPolicy(spec.complete_policy or EndPolicy.ALL),
@@ -169,5 +178,7 @@ def _parse_exit_codes(raw: Any) -> frozenset[int]:
     texts = [text for entry in entries if entry is not None and (text := str(entry).strip())]
     codes = [int(text) for text in texts if _EXIT_CODE_PATTERN.fullmatch(text) and int(text) <= 255]
     if len(codes) != len(texts):
-        raise InvalidSpec("spec.restartingExitCode", f'must list exit codes such as "137,128", got {quote_json(raw)}')
+        raise InvalidSpec(
+            "spec.restartingExitCode", f'must list exit codes such as "137,128", got {abbreviate_json(raw)}'
+        )
     return frozenset(codes)

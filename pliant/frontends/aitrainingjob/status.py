@@ -12,11 +12,16 @@ from pliant.errors import InvalidSpec
 from pliant.frontends.aitrainingjob.types import AITrainingJobStatus, AITrainingReplicaStatus
 from pliant.frontends.scaling import scaling_status
 from pliant.frontends.status import results
-from pliant.frontends.status.conditions import INVALID, PhaseCondition, read_phase_conditions, with_current_phase
+from pliant.frontends.status.conditions import (
+    INVALID_CONDITION,
+    PhaseCondition,
+    read_phase_conditions,
+    with_current_phase,
+)
 from pliant.frontends.status.engine_state import dump_state, to_json_data, truncate_to_seconds
 from pliant.model.actions import JobStatusUpdate
 from pliant.model.job import Job
-from pliant.model.labels import JOB_NAME_LABEL, REPLICA_NAME_LABEL
+from pliant.model.labels import JOB_NAME_LABEL, REPLICA_GROUP_LABEL
 from pliant.model.state import EngineState, GroupState, JobPhase, ReplicaCounts, RestartCause
 
 
@@ -31,15 +36,15 @@ def render_status(status: JobStatusUpdate, previous: Mapping[str, Any], job: Job
         phase=state.phase,
         reason=reason,
         message=state.message,
-        ready=results.format_ready(counts),
+        ready=results.format_ready_replicas(counts),
         restarts=state.restart_count,
         replicas=scalable.pending + scalable.scheduled + scalable.active if scalable else None,
         selector=_selector(job),
         conditions=with_current_phase(read_phase_conditions(previous), current, at),
         replica_statuses={name: _replica_status(each) for name, each in counts.items()},
-        restart_count={name: state.group(name).charged_restarts for name in {**counts, **state.groups}},
+        restart_count={name: state.group(name).restarts_without_disruptions for name in {**counts, **state.groups}},
         restart_replica_name=state.last_restarted_group,
-        restart_causes=results.restart_causes(state),
+        restart_causes=results.restart_counts_by_cause(state),
         root_cause=results.root_cause_status(state),
         failures=tuple(map(results.failure_status, state.failures)),
         durations=results.phase_durations(state),
@@ -53,9 +58,9 @@ def render_status(status: JobStatusUpdate, previous: Mapping[str, Any], job: Job
     return cast("dict[str, Any]", to_json_data(rendered))
 
 
-def render_rejection(problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+def add_validation_error(problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     """Return the previous status with the validation error; unchanged if it reports this error already."""
-    current = PhaseCondition(type=INVALID, status="True", reason="InvalidSpec", message=str(problem))
+    current = PhaseCondition(type=INVALID_CONDITION, status="True", reason="InvalidSpec", message=str(problem))
     history = read_phase_conditions(previous)
     conditions = with_current_phase(history, current, truncate_to_seconds(now))
     if conditions == history:
@@ -70,9 +75,9 @@ def render_rejection(problem: InvalidSpec, previous: Mapping[str, Any], now: dat
     }
 
 
-def is_rejected(status: Mapping[str, Any]) -> bool:
+def has_validation_error(status: Mapping[str, Any]) -> bool:
     history = read_phase_conditions(status)
-    return bool(history) and history[-1].type == INVALID
+    return bool(history) and history[-1].type == INVALID_CONDITION
 
 
 def adopt_external_status(status: Mapping[str, Any], created_at: datetime) -> EngineState | None:
@@ -114,4 +119,4 @@ def _replica_status(counts: ReplicaCounts) -> AITrainingReplicaStatus:
 def _selector(job: Job) -> str:
     if not job.scalable_group:
         return ""
-    return f"{JOB_NAME_LABEL}={job.key.name},{REPLICA_NAME_LABEL}={job.scalable_group.lower().replace('/', '-')}"
+    return f"{JOB_NAME_LABEL}={job.key.name},{REPLICA_GROUP_LABEL}={job.scalable_group.lower().replace('/', '-')}"

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from msgspec import Struct, field
 
 from pliant.frontends import fields
-from pliant.frontends.crd import POD_TEMPLATE, ValidationRule, field_doc
+from pliant.frontends.crd import POD_TEMPLATE_MARKER, ValidationRule, field_doc
 from pliant.frontends.fields import Count, GroupSize, Seconds
 from pliant.frontends.status.results import ReplicaFailureStatus
 from pliant.model.job import CleanPodPolicy, EndPolicy, RestartPolicy, RestartScope
@@ -63,7 +63,7 @@ class AITrainingReplicaSpec(Struct, frozen=True, kw_only=True, rename="camel"):
     ] = None
     template: Annotated[
         dict[str, Any],
-        POD_TEMPLATE,
+        POD_TEMPLATE_MARKER,
         field_doc("""Template of the pods. If containers are named aitj-*, only these determine success and failure,
         and only their ports named aitj-* are published. Otherwise all containers and ports count."""),
     ]

@@ -8,17 +8,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from pliant.errors import BrokenPlugin, InvalidSpec
-from pliant.frontends.aitrainingjob.status import is_rejected, render_rejection
+from pliant.frontends.aitrainingjob.status import add_validation_error, has_validation_error
 from pliant.frontends.crd import CustomKind, structural_schema
 from pliant.frontends.dl import pod_templates
 from pliant.frontends.dl.pod_templates import ContainerProperties
 from pliant.frontends.dl.replica import DLReplica
 from pliant.frontends.dl.status import render_status
 from pliant.frontends.dl.types import PRINTER_COLUMNS, DLJobSpecSchema, DLJobStatus, DLReplicaSpec, DLRunPolicy
-from pliant.frontends.fields import ENGINE_RESTART_POLICIES, MAX_REPLICAS, RETRYABLE_EXIT_CODES, ReplicaRestartPolicy
+from pliant.frontends.fields import (
+    ENGINE_RESTART_POLICIES,
+    MAX_REPLICAS_PER_JOB,
+    RETRYABLE_EXIT_CODES,
+    ReplicaRestartPolicy,
+)
 from pliant.frontends.frontend import RenderingFrontend, StatusRenderer
 from pliant.frontends.spec.decoding import decode, invalid_choice_message
-from pliant.frontends.spec.metadata import check_pod_names, job_fields, read_metadata
+from pliant.frontends.spec.metadata import check_service_names, job_fields_from_metadata, read_metadata
 from pliant.frontends.spec.pod_templates import (
     active_template_hashes,
     hash_template,
@@ -40,7 +45,9 @@ _REPLICA_TYPE_PATTERN = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 class DLJob(RenderingFrontend):
     """The base class of kinds whose spec is a list of replica types. The docstring of a subclass describes the kind."""
 
-    renderer = StatusRenderer(render=render_status, render_rejection=render_rejection, is_rejected=is_rejected)
+    renderer = StatusRenderer(
+        render=render_status, add_validation_error=add_validation_error, has_validation_error=has_validation_error
+    )
     job_type: str = ""
     """The kind, `MXJob`."""
     group: str = ""
@@ -96,9 +103,9 @@ class DLJob(RenderingFrontend):
         state = load_state(raw_status(raw))
         if not run.suspend:
             _check_types_unchanged(groups, specs, state)
-        check_pod_names(metadata.key, {each.name: each.size for each in groups}, "spec", self.naming)
+        check_service_names(metadata.key, {each.name: each.size for each in groups}, "spec", self.naming)
         job = Job(
-            **job_fields(raw, metadata, self.custom_kind),
+            **job_fields_from_metadata(raw, metadata, self.custom_kind),
             groups=groups,
             naming=self.naming,
             frameworks=(*self.frameworks, self.own_framework.name),
@@ -143,8 +150,8 @@ class DLJob(RenderingFrontend):
                 raise InvalidSpec(f"{path}.replicaType", f"{name} is already defined by {specs[name][0]}")
             specs[name] = (path, replica)
         sizes = {name: _replica_count(replica) for name, (_, replica) in specs.items()}
-        if (total := sum(sizes.values())) > MAX_REPLICAS:
-            raise InvalidSpec("spec", f"a job may have {MAX_REPLICAS} replicas at most, got {total}")
+        if (total := sum(sizes.values())) > MAX_REPLICAS_PER_JOB:
+            raise InvalidSpec("spec", f"a job may have {MAX_REPLICAS_PER_JOB} replicas at most, got {total}")
         if not any(sizes.get(name) for name in self._completing_types):
             types = " or ".join(self._completing_types)
             raise InvalidSpec("spec", f"needs a replica of type {types}: only their success completes the job")

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from pliant.frontends.dl.types import DLJobStatus, DLReplicaExit, DLReplicaStatus, DLReplicaTypeStatus
 from pliant.frontends.status import results
 from pliant.frontends.status.conditions import PhaseCondition, read_phase_conditions, with_current_phase
-from pliant.frontends.status.engine_state import decode_items, dump_state, to_json_data, truncate_to_seconds
+from pliant.frontends.status.engine_state import decode_valid_items, dump_state, to_json_data, truncate_to_seconds
 from pliant.model.actions import JobStatusUpdate
 from pliant.model.job import Job
 from pliant.model.labels import normalize_group_name, replica_pod_name
@@ -36,7 +36,7 @@ def render_status(status: JobStatusUpdate, previous: Mapping[str, Any], job: Job
         phase=phase_name,
         reason=reason,
         message=state.message,
-        ready=results.format_ready(counts),
+        ready=results.format_ready_replicas(counts),
         restarts=state.restart_count,
         start_time=truncate_to_seconds(state.started_at),
         running_time=truncate_to_seconds(state.first_running_at),
@@ -65,7 +65,7 @@ def _replica_type_status(counts: ReplicaCounts) -> DLReplicaTypeStatus:
 
 def _replica_statuses(status: JobStatusUpdate, previous: Mapping[str, Any], job: Job) -> Iterable[DLReplicaStatus]:
     """Yield the status of each replica in order; replicas without a pod keep their previous status."""
-    before = {each.name: each for each in decode_items(DLReplicaStatus, previous.get("replicaStatuses"))}
+    before = {each.name: each for each in decode_valid_items(DLReplicaStatus, previous.get("replicaStatuses"))}
     if status.observed_pods is None:
         yield from before.values()
         return

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from msgspec import Struct
 
 from pliant.frontends import fields
-from pliant.frontends.crd import POD_TEMPLATE, PrinterColumn, field_doc
+from pliant.frontends.crd import POD_TEMPLATE_MARKER, PrinterColumn, field_doc
 from pliant.frontends.fields import Count, GroupSize, ReplicaRestartPolicy
 from pliant.model.job import CleanPodPolicy, RestartScope
 from pliant.model.state import Timestamp
@@ -30,7 +30,7 @@ class DLReplicaSpec(Struct, frozen=True, kw_only=True, rename="camel"):
         RestartScope | None, field_doc("What a restart replaces: Pod, Replica (its type) or All (default).")
     ] = None
     restart_limit: Annotated[Count | None, field_doc("Maximum number of restarts. Default: 3.")] = None
-    template: Annotated[dict[str, Any], POD_TEMPLATE, field_doc("Template of the pods.")]
+    template: Annotated[dict[str, Any], POD_TEMPLATE_MARKER, field_doc("Template of the pods.")]
 
 
 DLJobSpecSchema = Annotated[

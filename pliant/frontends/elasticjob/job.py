@@ -12,12 +12,17 @@ from pliant.frontends.crd import CrdScalePaths, CustomKind, PrinterColumn
 from pliant.frontends.elasticjob.master import ElasticJobMaster, build_master
 from pliant.frontends.elasticjob.pod_templates import GANG_KEY_PREFIXES
 from pliant.frontends.elasticjob.replica_groups import ElasticJobContext, build_groups, spec_warnings
-from pliant.frontends.elasticjob.status import adopt_external_status, is_rejected, render_rejection, render_status
+from pliant.frontends.elasticjob.status import (
+    add_validation_error,
+    adopt_external_status,
+    has_validation_error,
+    render_status,
+)
 from pliant.frontends.elasticjob.types import (
     ALLREDUCE_STRATEGY,
     CHIEF,
     CUSTOM_STRATEGY,
-    MASTER,
+    MASTER_REPLICA_TYPE,
     PARAMETER_SERVER_STRATEGY,
     WORKER,
     ElasticJobSpec,
@@ -25,12 +30,12 @@ from pliant.frontends.elasticjob.types import (
 )
 from pliant.frontends.frontend import RenderingFrontend, StatusRenderer
 from pliant.frontends.scaleplan import ScalePlanFrontend
-from pliant.frontends.spec.decoding import decode, invalid_choice_message, quote_json
+from pliant.frontends.spec.decoding import abbreviate_json, decode, invalid_choice_message
 from pliant.frontends.spec.metadata import (
     MAX_SERVICE_NAME_CHARS,
     JobMetadata,
-    check_pod_names,
-    job_fields,
+    check_service_names,
+    job_fields_from_metadata,
     read_metadata,
     service_name_too_long_message,
 )
@@ -38,7 +43,7 @@ from pliant.frontends.spec.quantities import normalize_quantity
 from pliant.frontends.status.engine_state import load_state, raw_status
 from pliant.model.job import CleanPodPolicy, EndPolicy, Job, Naming, ReplicaGroup
 
-KIND = CustomKind(
+KIND_DEFINITION = CustomKind(
     group="elastic.iml.github.io",
     version="v1alpha1",
     kind="ElasticJob",
@@ -58,23 +63,25 @@ KIND = CustomKind(
 )
 
 JOB_LABEL = "elasticjob.dlrover/name"
-TYPE_LABEL = "elasticjob.dlrover/replica-type"
-ID_LABEL = "elasticjob.dlrover/replica-index"
+REPLICA_TYPE_LABEL = "elasticjob.dlrover/replica-type"
+MEMBER_ID_LABEL = "elasticjob.dlrover/replica-index"
 RANK_LABEL = "elasticjob.dlrover/rank-index"
 RELAUNCH_LABEL = "elasticjob.dlrover/relaunch-count"
 
-MASTER_SERVICE_NAME = "elasticjob-{job}-dlrover-master"
+MASTER_SERVICE_NAME_FORMAT = "elasticjob-{job}-dlrover-master"
 POD_NAME_FORMAT = "{job}-edljob-{group}-{index}"
-CLEAN_ANNOTATION = "pliant/clean"
+CLEAN_POD_POLICY_ANNOTATION = "pliant/clean"
 _CLEAN_POLICIES = {"all": CleanPodPolicy.ALL, "running": CleanPodPolicy.RUNNING, "none": CleanPodPolicy.NONE}
 
 
 class ElasticJobFrontend(RenderingFrontend):
-    custom_kind = KIND
-    renderer = StatusRenderer(render=render_status, render_rejection=render_rejection, is_rejected=is_rejected)
+    custom_kind = KIND_DEFINITION
+    renderer = StatusRenderer(
+        render=render_status, add_validation_error=add_validation_error, has_validation_error=has_validation_error
+    )
     run_policy_path = "spec"
     plan_frontend = ScalePlanFrontend()
-    external_pods_label = JOB_LABEL
+    master_pods_job_label = JOB_LABEL
 
     def parse(self, raw: Mapping[str, Any]) -> Job:
         metadata = read_metadata(raw)
@@ -94,7 +101,7 @@ class ElasticJobFrontend(RenderingFrontend):
         job_labels = {key: each for key, each in metadata.labels.items() if not key.startswith(GANG_KEY_PREFIXES)}
         status = raw_status(raw)
         return Job(
-            **job_fields(raw, replace(metadata, labels=job_labels), KIND),
+            **job_fields_from_metadata(raw, replace(metadata, labels=job_labels), KIND_DEFINITION),
             groups=groups,
             naming=naming,
             frameworks=("dlrover",),
@@ -127,15 +134,15 @@ def _distribution_strategy(spec: ElasticJobSpec, master: ElasticJobMaster) -> st
 def _check_resource_limits(spec: ElasticJobSpec) -> None:
     for name, amount in spec.resource_limits.items():
         if normalize_quantity(amount) is None:
-            problem = f"must be a quantity such as 500m or 4Gi, got {quote_json(amount)}"
+            problem = f"must be a quantity such as 500m or 4Gi, got {abbreviate_json(amount)}"
             raise InvalidSpec(f"spec.resourceLimits.{name}", problem)
 
 
 def _clean_pod_policy(annotations: Mapping[str, str]) -> CleanPodPolicy:
-    value = annotations.get(CLEAN_ANNOTATION, "").strip().lower() or "all"
+    value = annotations.get(CLEAN_POD_POLICY_ANNOTATION, "").strip().lower() or "all"
     if value not in _CLEAN_POLICIES:
         message = invalid_choice_message(value, list(_CLEAN_POLICIES))
-        raise InvalidSpec(f"metadata.annotations.{CLEAN_ANNOTATION}", message)
+        raise InvalidSpec(f"metadata.annotations.{CLEAN_POD_POLICY_ANNOTATION}", message)
     return _CLEAN_POLICIES[value]
 
 
@@ -144,25 +151,25 @@ def _pod_naming(groups: Iterable[ReplicaGroup]) -> Naming:
     replica_services = {group.name: POD_NAME_FORMAT for group in groups if not group.is_master}
     return Naming(
         pod=POD_NAME_FORMAT,
-        pod_overrides={MASTER: f"{MASTER_SERVICE_NAME}-{{index}}"},
-        service_overrides={MASTER: MASTER_SERVICE_NAME, **replica_services},
+        pod_overrides={MASTER_REPLICA_TYPE: f"{MASTER_SERVICE_NAME_FORMAT}-{{index}}"},
+        service_overrides={MASTER_REPLICA_TYPE: MASTER_SERVICE_NAME_FORMAT, **replica_services},
         labels={
             "app": "dlrover",
             JOB_LABEL: "{job}",
-            TYPE_LABEL: "{group}",
-            ID_LABEL: "{index}",
+            REPLICA_TYPE_LABEL: "{group}",
+            MEMBER_ID_LABEL: "{index}",
             RANK_LABEL: "{rank}",
             RELAUNCH_LABEL: "{relaunches}",
         },
-        type_label=TYPE_LABEL,
-        id_label=ID_LABEL,
+        type_label=REPLICA_TYPE_LABEL,
+        id_label=MEMBER_ID_LABEL,
         rank_label=RANK_LABEL,
     )
 
 
 def _check_pod_names(metadata: JobMetadata, groups: tuple[ReplicaGroup, ...], naming: Naming) -> None:
     max_sizes = {group.name: max(group.size, group.max_size or 0) for group in groups if not group.is_master}
-    check_pod_names(metadata.key, max_sizes, "spec.replicaSpecs", naming)
-    service = MASTER_SERVICE_NAME.format(job=metadata.name)
+    check_service_names(metadata.key, max_sizes, "spec.replicaSpecs", naming)
+    service = MASTER_SERVICE_NAME_FORMAT.format(job=metadata.name)
     if (excess := len(service) - MAX_SERVICE_NAME_CHARS) > 0:
         raise InvalidSpec("metadata.name", f"{service_name_too_long_message(service)}; shorten it by {excess}")

@@ -9,8 +9,8 @@ from typing import Any
 
 from pliant.errors import InvalidSpec
 from pliant.frontends.elasticjob import pod_templates
-from pliant.frontends.elasticjob.types import MASTER, ElasticJobSpec, ElasticReplicaSpec
-from pliant.frontends.spec.decoding import quote_json
+from pliant.frontends.elasticjob.types import MASTER_REPLICA_TYPE, ElasticJobSpec, ElasticReplicaSpec
+from pliant.frontends.spec.decoding import abbreviate_json
 from pliant.frontends.spec.metadata import JobMetadata
 from pliant.frontends.spec.pod_templates import hash_template
 from pliant.model.job import EndPolicy, Port, ReplicaGroup, RestartPolicy, RestartRule, RestartScope
@@ -29,7 +29,7 @@ MASTER_ARGUMENT_ANNOTATIONS = (
     "dashboard_port",
 )
 """Annotations of a job that the operator passes to its master as arguments."""
-MASTER_ARGUMENT_PREFIX = "pliant.master/"
+MASTER_ARGUMENT_ANNOTATION_PREFIX = "pliant.master/"
 """The prefix of annotations that set any other argument."""
 RESERVED_ARGUMENTS = ("namespace", "job_name", "port", "help")
 """Arguments that only the operator sets."""
@@ -50,8 +50,8 @@ class ElasticJobMaster:
 
 def build_master(metadata: JobMetadata, spec: ElasticJobSpec) -> ElasticJobMaster:
     """Return the master of a job; raise InvalidSpec for an invalid template."""
-    replica = spec.replica_specs.get(MASTER, ElasticReplicaSpec())
-    path = f"spec.replicaSpecs.{MASTER}.template"
+    replica = spec.replica_specs.get(MASTER_REPLICA_TYPE, ElasticReplicaSpec())
+    path = f"spec.replicaSpecs.{MASTER_REPLICA_TYPE}.template"
     template = replica.template or {"spec": {"containers": [{"name": "main"}]}}
     pod_templates.check_pod_template(template, path)
     first, *others = pod_templates.put_main_container_first(template["spec"]["containers"])
@@ -59,13 +59,15 @@ def build_master(metadata: JobMetadata, spec: ElasticJobSpec) -> ElasticJobMaste
     pod = {**template["spec"], "containers": [_with_start_command(first, metadata), *others]}
     brain = spec.brain_service if spec.optimize_mode == "cluster" else ""
     brain_variables: list[dict[str, Any]] = [{"name": "DLROVER_BRAIN_SERVICE_ADDR", "value": brain}] if brain else []
-    name_variables = [pod_templates.POD_NAME_VARIABLE] if is_builtin else []
-    variables = [pod_templates.POD_IP_VARIABLE, *name_variables, *brain_variables]
-    template = _with_job_annotations(pod_templates.with_main_container({**template, "spec": pod}, variables), metadata)
+    name_variables = [pod_templates.POD_NAME_ENV_ENTRY] if is_builtin else []
+    variables = [pod_templates.POD_IP_ENV_ENTRY, *name_variables, *brain_variables]
+    template = _with_job_annotations(
+        pod_templates.prepare_main_container({**template, "spec": pod}, variables), metadata
+    )
     return ElasticJobMaster(
         is_builtin=is_builtin,
         group=ReplicaGroup(
-            name=MASTER,
+            name=MASTER_REPLICA_TYPE,
             size=1,
             is_master=True,
             template=template,
@@ -93,7 +95,7 @@ def _annotation_arguments(metadata: JobMetadata) -> Iterator[tuple[str, str]]:
         if name in metadata.annotations:
             yield name, _argument_value(name, metadata)
     for key in sorted(metadata.annotations):
-        name = key.removeprefix(MASTER_ARGUMENT_PREFIX)
+        name = key.removeprefix(MASTER_ARGUMENT_ANNOTATION_PREFIX)
         if name in RESERVED_ARGUMENTS and name != key:
             raise InvalidSpec(f"metadata.annotations.{key}", "must be removed: the operator sets this argument")
         if name not in (key, "") and name not in MASTER_ARGUMENT_ANNOTATIONS:
@@ -104,7 +106,7 @@ def _argument_value(key: str, metadata: JobMetadata) -> str:
     """Return the value of an annotation; raise InvalidSpec if the master would parse it as an option."""
     value = metadata.annotations[key]
     if value.startswith("-") and not _NEGATIVE_NUMBER_PATTERN.fullmatch(value):
-        problem = f"must not begin with a dash: the master would parse {quote_json(value)} as an option"
+        problem = f"must not begin with a dash: the master would parse {abbreviate_json(value)} as an option"
         raise InvalidSpec(f"metadata.annotations.{key}", problem)
     return value
 
@@ -136,7 +138,7 @@ def _with_job_annotations(template: dict[str, Any], metadata: JobMetadata) -> di
     from_job = {key: value for key, value in metadata.annotations.items() if not key.startswith(excluded)}
     if not from_job:
         return template
-    return pod_templates.with_annotations(template, {**pod_templates.template_annotations(template), **from_job})
+    return pod_templates.replace_annotations(template, {**pod_templates.template_annotations(template), **from_job})
 
 
 def _restart_rule(replica: ElasticReplicaSpec) -> RestartRule:

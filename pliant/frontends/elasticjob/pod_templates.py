@@ -8,13 +8,13 @@ from typing import Any
 from msgspec import Struct
 
 from pliant.errors import InvalidSpec
-from pliant.frontends.spec.decoding import decode, quote_json
+from pliant.frontends.spec.decoding import abbreviate_json, decode
 from pliant.frontends.spec.pod_templates import inspect_pod_template
 
 MAIN_CONTAINER = "main"
-POD_IP_VARIABLE = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
-NODE_IP_VARIABLE = {"name": "NODE_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}
-POD_NAME_VARIABLE = {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+POD_IP_ENV_ENTRY = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+NODE_IP_ENV_ENTRY = {"name": "NODE_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}
+POD_NAME_ENV_ENTRY = {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
 GANG_KEY_PREFIXES = (
     "scheduling.k8s.io/",
     "scheduling.x-k8s.io/",
@@ -23,7 +23,7 @@ GANG_KEY_PREFIXES = (
     "kueue.x-k8s.io/pod-group",
 )
 """Prefixes of the keys that assign pods to a gang. A master is in no gang: it requests the other pods."""
-QUEUE_KEY_PREFIXES = (*GANG_KEY_PREFIXES, "kueue.x-k8s.io/", "volcano.sh/")
+GANG_AND_QUEUE_KEY_PREFIXES = (*GANG_KEY_PREFIXES, "kueue.x-k8s.io/", "volcano.sh/")
 """Prefixes of the keys that assign pods to a gang or a queue."""
 _PRIORITY_CLASSES = ("high", "low")
 
@@ -45,9 +45,9 @@ def build_pod_template(template: PodTemplate, path: str, annotations: Mapping[st
     The main container is first and has resource requests, because masters read them from the first container.
     """
     check_pod_template(template, f"{path}.template")
-    template = with_main_container(template, (POD_IP_VARIABLE, NODE_IP_VARIABLE, POD_NAME_VARIABLE))
-    if queue_annotations := filter_by_key_prefix(QUEUE_KEY_PREFIXES, annotations):
-        template = with_annotations(template, {**queue_annotations, **template_annotations(template)})
+    template = prepare_main_container(template, (POD_IP_ENV_ENTRY, NODE_IP_ENV_ENTRY, POD_NAME_ENV_ENTRY))
+    if queue_annotations := filter_by_key_prefix(GANG_AND_QUEUE_KEY_PREFIXES, annotations):
+        template = replace_annotations(template, {**queue_annotations, **template_annotations(template)})
     priority_class = {"priorityClassName": priority} if priority in _PRIORITY_CLASSES else {}
     # The master replaces failed pods; the kubelet must not restart their containers.
     return {**template, "spec": {**priority_class, **template["spec"], "restartPolicy": "Never"}}
@@ -71,11 +71,11 @@ def is_priority_fraction(priority: str) -> bool:
 def check_priority(priority: str, path: str) -> None:
     """Raise InvalidSpec for an invalid priority."""
     if priority and priority not in _PRIORITY_CLASSES and not is_priority_fraction(priority):
-        problem = f"must be high, low or a fraction between 0 and 1 such as 0.5, got {quote_json(priority)}"
+        problem = f"must be high, low or a fraction between 0 and 1 such as 0.5, got {abbreviate_json(priority)}"
         raise InvalidSpec(f"{path}.priority", f"{problem}; for other classes set priorityClassName in the template")
 
 
-def with_main_container(template: PodTemplate, variables: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def prepare_main_container(template: PodTemplate, variables: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return a valid template with the main container first, with these variables and default requests."""
     first, *others = put_main_container_first(template["spec"]["containers"])
     taken = {each.get("name") for each in first.get("env") or ()}
@@ -106,15 +106,18 @@ def with_default_requests(container: Mapping[str, Any]) -> dict[str, Any]:
     return {**container, "resources": {**resources, "requests": requests}}
 
 
-def with_annotations(template: PodTemplate, annotations: Mapping[str, str]) -> dict[str, Any]:
+def replace_annotations(template: PodTemplate, annotations: Mapping[str, str]) -> dict[str, Any]:
     """Return the template with its annotations replaced."""
     return {**template, "metadata": {**(template.get("metadata") or {}), "annotations": dict(annotations)}}
 
 
-def queue_labels(template: PodTemplate, labels: Mapping[str, str]) -> dict[str, str]:
+def gang_and_queue_labels(template: PodTemplate, labels: Mapping[str, str]) -> dict[str, str]:
     """Return the gang and queue labels of the job, overridden by those of the template."""
     own = (template.get("metadata") or {}).get("labels") or {}
-    return {**filter_by_key_prefix(QUEUE_KEY_PREFIXES, labels), **filter_by_key_prefix(QUEUE_KEY_PREFIXES, own)}
+    return {
+        **filter_by_key_prefix(GANG_AND_QUEUE_KEY_PREFIXES, labels),
+        **filter_by_key_prefix(GANG_AND_QUEUE_KEY_PREFIXES, own),
+    }
 
 
 def filter_by_key_prefix(prefixes: tuple[str, ...], entries: Mapping[str, str]) -> dict[str, str]:

@@ -7,14 +7,22 @@ from dataclasses import dataclass
 
 from pliant.errors import InvalidSpec
 from pliant.frontends.elasticjob import pod_templates
-from pliant.frontends.elasticjob.types import CHIEF, EVALUATOR, MASTER, PS, WORKER, ElasticJobSpec, ElasticReplicaSpec
+from pliant.frontends.elasticjob.types import (
+    CHIEF,
+    EVALUATOR,
+    MASTER_REPLICA_TYPE,
+    PS,
+    WORKER,
+    ElasticJobSpec,
+    ElasticReplicaSpec,
+)
 from pliant.frontends.spec.decoding import invalid_choice_message
 from pliant.frontends.spec.pod_templates import hash_template
 from pliant.model.job import EndPolicy, Port, ReplicaGroup
 from pliant.model.state import SizeRequester
 
 REPLICA_TYPES = (WORKER, PS, CHIEF, EVALUATOR)
-PORT_BY_TYPE = {PS: 2222}
+DEFAULT_PORT_BY_TYPE = {PS: 2222}
 DEFAULT_PORT = 3333
 
 
@@ -31,7 +39,7 @@ class ElasticJobContext:
     @property
     def replica_specs(self) -> dict[str, ElasticReplicaSpec]:
         """The replica specs without the master, with the implicit chief and evaluator."""
-        specs = {name: each for name, each in self.spec.replica_specs.items() if name != MASTER}
+        specs = {name: each for name, each in self.spec.replica_specs.items() if name != MASTER_REPLICA_TYPE}
         implicit = {name: ElasticReplicaSpec() for name in (CHIEF, EVALUATOR) if name not in specs}
         return {**specs, **implicit} if self.has_parameter_servers else specs
 
@@ -39,8 +47,10 @@ class ElasticJobContext:
 def build_groups(context: ElasticJobContext) -> tuple[ReplicaGroup, ...]:
     """Return one group per replica type; raise InvalidSpec that names the invalid field."""
     for name in context.replica_specs:
-        if name not in REPLICA_TYPES and name.lower() in (*REPLICA_TYPES, MASTER):
-            raise InvalidSpec(f"spec.replicaSpecs.{name}", invalid_choice_message(name, [*REPLICA_TYPES, MASTER]))
+        if name not in REPLICA_TYPES and name.lower() in (*REPLICA_TYPES, MASTER_REPLICA_TYPE):
+            raise InvalidSpec(
+                f"spec.replicaSpecs.{name}", invalid_choice_message(name, [*REPLICA_TYPES, MASTER_REPLICA_TYPE])
+            )
     if WORKER not in context.replica_specs:
         raise InvalidSpec(f"spec.replicaSpecs.{WORKER}", "is required: a job has workers")
     return tuple(_build_group(name, each, context) for name, each in context.replica_specs.items())
@@ -85,11 +95,11 @@ def _build_group(name: str, replica: ElasticReplicaSpec, context: ElasticJobCont
         requested_sizes={} if replica.replicas is None else {SizeRequester.SPEC: replica.replicas},
         template=template,
         template_hash=hash_template(template),
-        ports=(Port("grpc", PORT_BY_TYPE.get(name, DEFAULT_PORT), main),),
+        ports=(Port("grpc", DEFAULT_PORT_BY_TYPE.get(name, DEFAULT_PORT), main),),
         main_containers=frozenset({main}),
         complete_policy=EndPolicy.NONE,
         fail_policy=EndPolicy.NONE,
-        labels=pod_templates.queue_labels(template, context.labels),
+        labels=pod_templates.gang_and_queue_labels(template, context.labels),
     )
 
 

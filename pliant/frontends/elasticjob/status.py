@@ -10,7 +10,7 @@ import msgspec
 
 from pliant.errors import InvalidSpec
 from pliant.frontends.elasticjob.types import (
-    MASTER,
+    MASTER_REPLICA_TYPE,
     WORKER,
     ElasticJobInnerStatus,
     ElasticJobStatus,
@@ -19,11 +19,11 @@ from pliant.frontends.elasticjob.types import (
 from pliant.frontends.scaling import scaling_status
 from pliant.frontends.status import conditions as job_conditions
 from pliant.frontends.status import engine_state
-from pliant.frontends.status.conditions import INVALID, JobCondition
+from pliant.frontends.status.conditions import INVALID_CONDITION, JobCondition
 from pliant.frontends.status.results import decided_at, decided_phase, root_cause_status
 from pliant.model.actions import JobStatusUpdate
 from pliant.model.job import Job
-from pliant.model.labels import JOB_NAME_LABEL, REPLICA_NAME_LABEL, normalize_group_name
+from pliant.model.labels import JOB_NAME_LABEL, REPLICA_GROUP_LABEL, normalize_group_name
 from pliant.model.observed import ObservedPod, PodPhase
 from pliant.model.state import EngineState, JobPhase, ReplicaCounts
 
@@ -40,7 +40,7 @@ def render_status(status: JobStatusUpdate, previous: Mapping[str, Any], job: Job
     condition_type = _current_condition_type(status)
     message = _status_message(state)
     reason = _END_REASONS.get(decided_phase(state), f"Job{condition_type}")
-    current = job_conditions.new_condition(condition_type, reason, message, at)
+    current = job_conditions.new_true_condition(condition_type, reason, message, at)
     latest_plan = max(((each.started_at, each.plan_name) for each in state.plan_executions.values()), default=None)
     previous_plan = previous.get("scalePlan")
     rendered = ElasticJobStatus(
@@ -49,7 +49,7 @@ def render_status(status: JobStatusUpdate, previous: Mapping[str, Any], job: Job
         scale_plan=latest_plan[1] if latest_plan else previous_plan if isinstance(previous_plan, str) else "",
         workers=f"{workers.active}/{desired or workers.size - workers.failed}" if workers else "",
         replicas=workers.pending + workers.scheduled + workers.active if workers else None,
-        selector=f"{JOB_NAME_LABEL}={job.key.name},{REPLICA_NAME_LABEL}={WORKER}",
+        selector=f"{JOB_NAME_LABEL}={job.key.name},{REPLICA_GROUP_LABEL}={WORKER}",
         restarts=state.restart_count,
         status=ElasticJobInnerStatus(
             conditions=_with_current_condition(_read_conditions(previous), current, at),
@@ -70,7 +70,7 @@ def render_status(status: JobStatusUpdate, previous: Mapping[str, Any], job: Job
     return raw
 
 
-def render_rejection(problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+def add_validation_error(problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     """Return the previous status with the validation error; unchanged if it reports this error already."""
     history, at = _read_conditions(previous), engine_state.truncate_to_seconds(now)
     conditions = job_conditions.with_invalid_condition(history, problem, at)
@@ -85,8 +85,8 @@ def render_rejection(problem: InvalidSpec, previous: Mapping[str, Any], now: dat
     return {**previous, "message": str(problem), "status": inner}
 
 
-def is_rejected(status: Mapping[str, Any]) -> bool:
-    return any(entry.type == INVALID for entry in _read_conditions(status))
+def has_validation_error(status: Mapping[str, Any]) -> bool:
+    return any(entry.type == INVALID_CONDITION for entry in _read_conditions(status))
 
 
 def adopt_external_status(status: Mapping[str, Any], created_at: datetime) -> EngineState | None:
@@ -115,7 +115,7 @@ def _current_condition_type(status: JobStatusUpdate) -> str:
         return SCALING if state.plan_executions else RUNNING
     if phase is JobPhase.RESTARTING:
         return RESTARTING
-    return PENDING if any(pod.group == MASTER for pod in status.observed_pods or ()) else CREATED
+    return PENDING if any(pod.group == MASTER_REPLICA_TYPE for pod in status.observed_pods or ()) else CREATED
 
 
 def _status_message(state: EngineState) -> str:
@@ -130,10 +130,10 @@ def _with_current_condition(
 ) -> tuple[JobCondition, ...]:
     """Return the conditions with the current one last and True. Created stays True; Invalid is removed."""
     if all(entry.type != CREATED for entry in conditions):
-        conditions = (job_conditions.new_condition(CREATED, "JobCreated", "job accepted", at), *conditions)
+        conditions = (job_conditions.new_true_condition(CREATED, "JobCreated", "job accepted", at), *conditions)
     if current.type == CREATED:
-        return tuple(entry for entry in conditions if entry.type != INVALID)
-    removed = {INVALID, current.type, _REPLACED_CONDITIONS.get(current.type)}
+        return tuple(entry for entry in conditions if entry.type != INVALID_CONDITION)
+    removed = {INVALID_CONDITION, current.type, _REPLACED_CONDITIONS.get(current.type)}
     others = [
         job_conditions.mark_false(entry, at) if entry.type != CREATED and entry.status == "True" else entry
         for entry in conditions
@@ -166,4 +166,4 @@ def _inner_status(status: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_conditions(status: Mapping[str, Any]) -> tuple[JobCondition, ...]:
-    return tuple(engine_state.decode_items(JobCondition, _inner_status(status).get("conditions")))
+    return tuple(engine_state.decode_valid_items(JobCondition, _inner_status(status).get("conditions")))

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, field
 
 from pliant.frontends import fields
-from pliant.frontends.crd import POD_TEMPLATE, ValidationRule, field_doc
+from pliant.frontends.crd import POD_TEMPLATE_MARKER, ValidationRule, field_doc
 from pliant.frontends.fields import GroupSize
 
-MASTER = "dlrover-master"
+MASTER_REPLICA_TYPE = "dlrover-master"
 WORKER, PS, CHIEF, EVALUATOR = "worker", "ps", "chief", "evaluator"
 PARAMETER_SERVER_STRATEGY = "ParameterServerStrategy"
 ALLREDUCE_STRATEGY = "AllreduceStrategy"
@@ -27,7 +27,7 @@ class ElasticReplicaSpec(Struct, frozen=True, kw_only=True, rename="camel"):
     max_replicas: Annotated[GroupSize | None, field_doc("Maximum number; `replicas` is then the initial size.")] = None
     template: Annotated[
         dict[str, Any] | None,
-        POD_TEMPLATE,
+        POD_TEMPLATE_MARKER,
         field_doc("""Template of the pods. The main container is the one named `main`, else the first. Chief and
         evaluator default to the template of the workers."""),
     ] = None

@@ -9,13 +9,23 @@ from typing import Any, NamedTuple
 
 from pliant.errors import InvalidSpec
 from pliant.frontends.crd import CrdScalePaths, CustomKind, PrinterColumn
-from pliant.frontends.fields import ENGINE_RESTART_POLICIES, MAX_REPLICAS, RETRYABLE_EXIT_CODES, ReplicaRestartPolicy
+from pliant.frontends.fields import (
+    ENGINE_RESTART_POLICIES,
+    MAX_REPLICAS_PER_JOB,
+    RETRYABLE_EXIT_CODES,
+    ReplicaRestartPolicy,
+)
 from pliant.frontends.frontend import RenderingFrontend, StatusRenderer
-from pliant.frontends.kubeflow.status import adopt_external_status, is_rejected, render_rejection, render_status
+from pliant.frontends.kubeflow.status import (
+    add_validation_error,
+    adopt_external_status,
+    has_validation_error,
+    render_status,
+)
 from pliant.frontends.kubeflow.types import KubeflowJobStatus, KubeflowReplicaSpec, KubeflowRunPolicy
 from pliant.frontends.scaling import parse_autoscaling, with_scaling_annotations
 from pliant.frontends.spec.decoding import decode, invalid_choice_message
-from pliant.frontends.spec.metadata import check_pod_names, job_fields, read_metadata
+from pliant.frontends.spec.metadata import check_service_names, job_fields_from_metadata, read_metadata
 from pliant.frontends.spec.pod_templates import check_templates_unchanged, hash_template, inspect_pod_template
 from pliant.frontends.spec.quantities import seconds_to_timedelta
 from pliant.frontends.status.engine_state import load_state, raw_status
@@ -24,7 +34,7 @@ from pliant.model.state import SizeRequester
 
 API_GROUP, API_VERSION = "kubeflow.org", "v1"
 LABEL_PREFIX = "training.kubeflow.org"
-TRAINING_OPERATOR = "kubeflow.org/training-operator"
+KUBEFLOW_MANAGED_BY_VALUE = "kubeflow.org/training-operator"
 """The default value of `managedBy` in Kubeflow; Pliant manages these jobs."""
 
 PRINTER_COLUMNS = (
@@ -93,7 +103,9 @@ class KubeflowKind:
 class KubeflowJobFrontend(RenderingFrontend):
     """The base class of the front ends of kubeflow.org/v1."""
 
-    renderer = StatusRenderer(render=render_status, render_rejection=render_rejection, is_rejected=is_rejected)
+    renderer = StatusRenderer(
+        render=render_status, add_validation_error=add_validation_error, has_validation_error=has_validation_error
+    )
     kubeflow_kind: KubeflowKind
     run_policy_path = "spec.runPolicy"
 
@@ -133,10 +145,10 @@ class KubeflowJobFrontend(RenderingFrontend):
         if not run.suspend:
             check_templates_unchanged(groups, state, path, self.run_policy_path)
         max_sizes = {each.name: max(each.size, each.max_size or 0) for each in groups}
-        check_pod_names(metadata.key, max_sizes, path, self._pod_naming())
+        check_service_names(metadata.key, max_sizes, path, self._pod_naming())
         policy = run.scheduling_policy
         return Job(
-            **job_fields(raw, metadata, self.custom_kind),
+            **job_fields_from_metadata(raw, metadata, self.custom_kind),
             groups=groups,
             naming=self._pod_naming(),
             frameworks=(self.kubeflow_kind.framework,),
@@ -153,7 +165,7 @@ class KubeflowJobFrontend(RenderingFrontend):
             time_limit=seconds_to_timedelta(run.active_deadline_seconds),
             counts_time_from_start=True,
             ttl_after_finished=seconds_to_timedelta(run.ttl_seconds_after_finished),
-            managed_by="" if run.managed_by == TRAINING_OPERATOR else run.managed_by,
+            managed_by="" if run.managed_by == KUBEFLOW_MANAGED_BY_VALUE else run.managed_by,
             state=state or adopt_external_status(status, metadata.creation_timestamp),
         )
 
@@ -166,8 +178,8 @@ class KubeflowJobFrontend(RenderingFrontend):
         roles = tuple(role for role in self.kubeflow_kind.roles if role in specs)
         self.check_roles(roles)
         groups = tuple(self._build_group(spec, role, specs[role], roles) for role in roles)
-        if (total := sum(group.size for group in groups)) > MAX_REPLICAS:
-            raise InvalidSpec(path, f"a job may have {MAX_REPLICAS} replicas at most, got {total}")
+        if (total := sum(group.size for group in groups)) > MAX_REPLICAS_PER_JOB:
+            raise InvalidSpec(path, f"a job may have {MAX_REPLICAS_PER_JOB} replicas at most, got {total}")
         return groups
 
     def _specs_by_role(self, spec: Any) -> Iterator[tuple[str, KubeflowReplicaSpec]]:

@@ -15,9 +15,9 @@ from pliant.frontends.kubeflow.types import KubeflowJobSpec, KubeflowReplicaSpec
 from pliant.model.job import CleanPodPolicy, Port
 
 LAUNCHER, WORKER = "Launcher", "Worker"
-WORKER_COMMAND = "/etc/mpi/worker"
+WORKER_AGENT_COMMAND = "/etc/mpi/worker"
 """The default command of workers: it starts the processes that the launcher requests."""
-IDLE_COMMANDS = frozenset({"sleep", "sshd"})
+IDLE_WORKER_PROGRAMS = frozenset({"sleep", "sshd"})
 """Programs with which workers wait for the launchers of other operators."""
 
 
@@ -70,7 +70,10 @@ class MPIJobFrontend(KubeflowJobFrontend):
             return replica.template
         first, *others = containers
         if _is_idle_container(first):
-            first = {**{name: value for name, value in first.items() if name != "args"}, "command": [WORKER_COMMAND]}
+            first = {
+                **{name: value for name, value in first.items() if name != "args"},
+                "command": [WORKER_AGENT_COMMAND],
+            }
         return {**replica.template, "spec": {**pod, "containers": [first, *others]}}
 
     def main_container(self, spec: MPIJobSpec) -> str:
@@ -90,4 +93,4 @@ def _is_idle_container(container: Any) -> bool:
         return False
     command = container.get("command") or ()
     program = command[0] if isinstance(command, list) and command else ""
-    return not command or (isinstance(program, str) and program.rpartition("/")[2] in IDLE_COMMANDS)
+    return not command or (isinstance(program, str) and program.rpartition("/")[2] in IDLE_WORKER_PROGRAMS)

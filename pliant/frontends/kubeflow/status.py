@@ -14,7 +14,7 @@ from pliant.frontends.kubeflow.types import KubeflowJobStatus, KubeflowReplicaSt
 from pliant.frontends.scaling import scaling_status
 from pliant.frontends.status import conditions as job_conditions
 from pliant.frontends.status import engine_state
-from pliant.frontends.status.conditions import INVALID, JobCondition
+from pliant.frontends.status.conditions import INVALID_CONDITION, JobCondition
 from pliant.frontends.status.results import decided_at, decided_phase
 from pliant.model.actions import JobStatusUpdate
 from pliant.model.job import Job
@@ -44,9 +44,9 @@ def render_status(status: JobStatusUpdate, previous: Mapping[str, Any], job: Job
     at = engine_state.truncate_to_seconds(state.status_written_at or state.started_at)
     condition_type = _CONDITION_BY_PHASE.get(phase, FAILED)
     reason = _END_REASONS.get(phase, f"{kind}{condition_type}")
-    created = job_conditions.new_condition(CREATED, f"{kind}{CREATED}", "job accepted", at)
+    created = job_conditions.new_true_condition(CREATED, f"{kind}{CREATED}", "job accepted", at)
     conditions = _read_conditions(previous) or (created,)
-    current = job_conditions.new_condition(condition_type, reason, state.message, at)
+    current = job_conditions.new_true_condition(condition_type, reason, state.message, at)
     rendered = KubeflowJobStatus(
         conditions=_with_current_condition(conditions, current, at),
         replica_statuses={name: _replica_status(job, name, each) for name, each in status.replica_counts.items()},
@@ -59,7 +59,7 @@ def render_status(status: JobStatusUpdate, previous: Mapping[str, Any], job: Job
     return cast("dict[str, Any]", engine_state.to_json_data(rendered))
 
 
-def render_rejection(problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+def add_validation_error(problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     """Return the previous status with the validation error; unchanged if it reports this error already."""
     history, at = _read_conditions(previous), engine_state.truncate_to_seconds(now)
     conditions = job_conditions.with_invalid_condition(history, problem, at)
@@ -72,8 +72,8 @@ def render_rejection(problem: InvalidSpec, previous: Mapping[str, Any], now: dat
     }
 
 
-def is_rejected(status: Mapping[str, Any]) -> bool:
-    return any(entry.type == INVALID for entry in _read_conditions(status))
+def has_validation_error(status: Mapping[str, Any]) -> bool:
+    return any(entry.type == INVALID_CONDITION for entry in _read_conditions(status))
 
 
 def adopt_external_status(status: Mapping[str, Any], created_at: datetime) -> EngineState | None:
@@ -99,7 +99,7 @@ def _with_current_condition(
 
     Conditions that exclude it become False, Running and Restarting replace each other, and Invalid is removed.
     """
-    removed = {INVALID, current.type, _REPLACED_CONDITIONS.get(current.type, "")}
+    removed = {INVALID_CONDITION, current.type, _REPLACED_CONDITIONS.get(current.type, "")}
     before = next((entry for entry in conditions if entry.type == current.type), None)
     others = [_exclude_condition(entry, current, at) for entry in conditions if entry.type not in removed]
     return (*others, job_conditions.update_condition(before, current))
@@ -115,7 +115,7 @@ def _exclude_condition(condition: JobCondition, current: JobCondition, at: datet
 
 
 def _read_conditions(status: Mapping[str, Any]) -> tuple[JobCondition, ...]:
-    return tuple(engine_state.decode_items(JobCondition, status.get("conditions")))
+    return tuple(engine_state.decode_valid_items(JobCondition, status.get("conditions")))
 
 
 def _replica_status(job: Job, group_name: str, counts: ReplicaCounts) -> KubeflowReplicaStatus:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from pliant.errors import InvalidSpec
 from pliant.frontends import fields
-from pliant.frontends.crd import POD_TEMPLATE, field_doc
+from pliant.frontends.crd import POD_TEMPLATE_MARKER, field_doc
 from pliant.frontends.fields import Count, GroupSize, ReplicaRestartPolicy, Seconds
 from pliant.model.job import CleanPodPolicy
 from pliant.model.state import Timestamp
@@ -28,7 +28,7 @@ class KubeflowReplicaSpec(Struct, frozen=True, kw_only=True, rename="camel"):
         field_doc("""When failed replicas are restarted as new pods: on any failure (Always, OnFailure), not at all
         (Never), or on exit codes of 128 and above, node failure and eviction (ExitCode)."""),
     ] = None
-    template: Annotated[dict[str, Any], POD_TEMPLATE, field_doc("Template of the pods.")]
+    template: Annotated[dict[str, Any], POD_TEMPLATE_MARKER, field_doc("Template of the pods.")]
 
 
 class KubeflowSchedulingPolicy(Struct, frozen=True, kw_only=True, rename="camel"):

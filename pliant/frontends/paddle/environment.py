@@ -9,7 +9,7 @@ from typing import Any
 
 from pliant.errors import InvalidSpec
 from pliant.frontends.paddle.types import PaddleJobSpec, PaddleRoleSpec, PaddleTrainerSpec
-from pliant.frontends.spec.decoding import quote_json
+from pliant.frontends.spec.decoding import abbreviate_json
 
 GPU_RESOURCE, LEGACY_GPU_RESOURCE = "nvidia.com/gpu", "alpha.kubernetes.io/nvidia-gpu"
 _QUANTITY_PATTERN = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)(m?)")
@@ -53,7 +53,7 @@ def static_environment(spec: PaddleJobSpec, job_name: str) -> dict[str, str]:
         "ENTRY": trainer.entrypoint.strip(),
         "TOPOLOGY": trainer.entrypoint.strip(),
         **workspace,
-        "PADDLE_INIT_PORT": str(first_port(spec)),
+        "PADDLE_INIT_PORT": str(first_server_port(spec)),
         "PADDLE_INIT_PORTS_NUM": str(_one_if_none(spec.ports_num)),
         "PADDLE_INIT_PORTS_NUM_FOR_SPARSE": str(_one_if_none(spec.ports_num_for_sparse)),
         "PADDLE_INIT_TRAINER_COUNT": str(gpus or cores),
@@ -70,16 +70,16 @@ def user_environment(envs: Any, path: str) -> list[dict[str, Any]]:
     if isinstance(envs, Mapping):
         return [{"name": str(name), "value": _variable_text(value)} for name, value in envs.items()]
     if not isinstance(envs, list):
-        raise InvalidSpec(path, f"must be a map of names to values, got {quote_json(envs)}")
+        raise InvalidSpec(path, f"must be a map of names to values, got {abbreviate_json(envs)}")
     for index, each in enumerate(envs):
         if not isinstance(each, Mapping) or not isinstance(each.get("name"), str):
-            raise InvalidSpec(f"{path}[{index}]", f"must have a name, got {quote_json(each)}")
+            raise InvalidSpec(f"{path}[{index}]", f"must have a name, got {abbreviate_json(each)}")
     return [
         dict(each) if "valueFrom" in each else {**each, "value": _variable_text(each.get("value"))} for each in envs
     ]
 
 
-def first_port(spec: PaddleJobSpec) -> int:
+def first_server_port(spec: PaddleJobSpec) -> int:
     """Return the first port of parameter servers."""
     return spec.port or 7164
 
@@ -89,7 +89,7 @@ def port_numbers(spec: PaddleJobSpec, *, is_trainer: bool) -> list[int]:
     if is_trainer and spec.trainer_port:
         first, number, path = spec.trainer_port, _one_if_none(spec.trainer_ports_num), "spec.trainer_ports_num"
     else:
-        first, path = first_port(spec), "spec.ports_num"
+        first, path = first_server_port(spec), "spec.ports_num"
         number = _one_if_none(spec.ports_num) + _one_if_none(spec.ports_num_for_sparse)
     if first + number > 65536:
         raise InvalidSpec(path, f"{number} ports from {first} on exceed 65535: choose a lower first port")
@@ -121,4 +121,4 @@ def _one_if_none(number: int | None) -> int:
 def _variable_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return "" if value is None else value if isinstance(value, str) else quote_json(value)
+    return "" if value is None else value if isinstance(value, str) else abbreviate_json(value)

@@ -14,18 +14,23 @@ from pliant.frontends.paddle.environment import require_trainer
 from pliant.frontends.paddle.lenient_decoding import UnknownField, decode_leniently, parse_count
 from pliant.frontends.paddle.pod_templates import TRAINER, PaddleJobContext, check_volumes
 from pliant.frontends.paddle.replica_groups import build_groups, max_sizes, server_count, trainer_bounds
-from pliant.frontends.paddle.status import adopt_external_status, is_rejected, render_rejection, render_status
+from pliant.frontends.paddle.status import (
+    add_validation_error,
+    adopt_external_status,
+    has_validation_error,
+    render_status,
+)
 from pliant.frontends.paddle.types import PaddleJobSpec, PaddleJobStatus
 from pliant.frontends.scaling import parse_autoscaling, with_scaling_annotations
-from pliant.frontends.spec.decoding import invalid_choice_message, quote_json
-from pliant.frontends.spec.metadata import JobMetadata, check_pod_names, job_fields, read_metadata
+from pliant.frontends.spec.decoding import abbreviate_json, invalid_choice_message
+from pliant.frontends.spec.metadata import JobMetadata, check_service_names, job_fields_from_metadata, read_metadata
 from pliant.frontends.spec.pod_templates import check_templates_unchanged
 from pliant.frontends.spec.quantities import seconds_to_timedelta
 from pliant.frontends.status.engine_state import load_state, raw_status
 from pliant.model.job import CleanPodPolicy, EndPolicy, Job, Naming, ReplicaGroup
 from pliant.model.state import EngineState
 
-STRICT_FIELDS = frozenset({"instances"})
+STRICTLY_TYPED_FIELDS = frozenset({"instances"})
 """Fields that Pliant added; they have one spelling and type only."""
 
 
@@ -45,7 +50,7 @@ def _lenient_schema(schema: dict[str, Any]) -> dict[str, Any]:
     match schema.get("type"):
         case "object":
             fields = {
-                name: each if name in STRICT_FIELDS else _lenient_schema(each)
+                name: each if name in STRICTLY_TYPED_FIELDS else _lenient_schema(each)
                 for name, each in schema.get("properties", {}).items()
             }
             return {**schema, **({"properties": fields} if fields else {}), **PRESERVE_UNKNOWN_FIELDS}
@@ -61,10 +66,10 @@ def _description_only(schema: dict[str, Any]) -> dict[str, Any]:
     return {"description": schema["description"]} if "description" in schema else {}
 
 
-DISCOVERY_ANNOTATION = "pliant/discovery"
+PEER_DISCOVERY_ANNOTATION = "pliant/discovery"
 """How replicas find each other: `names` (variables of the operator) or `image` (the script of the image)."""
 
-KIND = CustomKind(
+KIND_DEFINITION = CustomKind(
     group="paddlepaddle.org",
     version="v1",
     kind="PaddleJob",
@@ -86,8 +91,8 @@ KIND = CustomKind(
 )
 
 
-TRAINING_JOB_KIND = replace(
-    KIND,
+TRAINING_JOB_KIND_DEFINITION = replace(
+    KIND_DEFINITION,
     kind="TrainingJob",
     other_versions=("v1alpha1",),
     short_names=("tj",),
@@ -98,10 +103,10 @@ TRAINING_JOB_KIND = replace(
 class PaddleJobFrontend(RenderingFrontend):
     renderer = StatusRenderer(
         render=lambda status, _, job: render_status(status, job),
-        render_rejection=render_rejection,
-        is_rejected=is_rejected,
+        add_validation_error=add_validation_error,
+        has_validation_error=has_validation_error,
     )
-    custom_kind = KIND
+    custom_kind = KIND_DEFINITION
     run_policy_path = "spec"
 
     def crd(self) -> dict[str, Any]:
@@ -117,9 +122,9 @@ class PaddleJobFrontend(RenderingFrontend):
         if not spec.suspend:
             _check_roles_unchanged(groups, state)
         naming = Naming(labels={"paddle-job-name": "{job}"})
-        check_pod_names(metadata.key, max_sizes(groups), "spec", naming)
+        check_service_names(metadata.key, max_sizes(groups), "spec", naming)
         return Job(
-            **job_fields(raw, metadata, self.custom_kind),
+            **job_fields_from_metadata(raw, metadata, self.custom_kind),
             groups=groups,
             naming=naming,
             frameworks=("paddle",),
@@ -142,7 +147,7 @@ class PaddleJobFrontend(RenderingFrontend):
 class TrainingJobFrontend(PaddleJobFrontend):
     """The front end of TrainingJob of paddlepaddle.org, the former name of PaddleJob."""
 
-    custom_kind = TRAINING_JOB_KIND
+    custom_kind = TRAINING_JOB_KIND_DEFINITION
 
 
 def _build_context(
@@ -153,13 +158,13 @@ def _build_context(
         problem = "; ".join(["is required: it is the command of the trainers", *misspelled])
         raise InvalidSpec("spec.trainer.entrypoint", problem)
     check_volumes(spec)
-    discovery = metadata.annotations.get(DISCOVERY_ANNOTATION, "").strip().lower()
+    discovery = metadata.annotations.get(PEER_DISCOVERY_ANNOTATION, "").strip().lower()
     if discovery not in ("", "names", "image"):
         message = invalid_choice_message(discovery, ["names", "image"])
-        raise InvalidSpec(f"metadata.annotations.{DISCOVERY_ANNOTATION}", message)
+        raise InvalidSpec(f"metadata.annotations.{PEER_DISCOVERY_ANNOTATION}", message)
     # The master of a fault-tolerant job and its clients are programs of the image.
     uses_image = discovery == "image" or (not discovery and bool(spec.fault_tolerant))
-    return PaddleJobContext(job_name=metadata.name, spec=spec, uses_image_discovery=uses_image)
+    return PaddleJobContext(job_name=metadata.name, spec=spec, uses_image_peer_discovery=uses_image)
 
 
 def _time_limit(spec: PaddleJobSpec) -> timedelta | None:
@@ -179,7 +184,8 @@ def _spec_warnings(context: PaddleJobContext) -> Iterator[str]:
     if instances is not None and not bounds.is_elastic and instances != bounds.min_size:
         yield f"spec.trainer.instances ({instances}) is ignored: the bounds fix the size at {bounds.min_size}"
     if spec.frame_work.get("name") not in (None, "", "paddle"):
-        yield f"spec.frame_work.name: {quote_json(spec.frame_work['name'])} is ignored; pods get the Paddle variables"
+        name = abbreviate_json(spec.frame_work["name"])
+        yield f"spec.frame_work.name: {name} is ignored; pods get the Paddle variables"
 
 
 def _check_roles_unchanged(groups: tuple[ReplicaGroup, ...], state: EngineState | None) -> None:

@@ -12,15 +12,17 @@ from typing import Any, NamedTuple, TypeVar, cast
 from msgspec import inspect
 
 from pliant.errors import InvalidSpec
-from pliant.frontends.spec.decoding import decode, quote_json, type_info_of, unwrap_type
+from pliant.frontends.spec.decoding import abbreviate_json, decode, type_info_of, unwrap_type
 
 T = TypeVar("T")
 
 FIELD_ALIASES = {"portnum": "portsnum", "portnumforsparse": "portsnumforsparse"}
 """Normalized aliases of fields."""
-IGNORED_FIELDS = frozenset({"replicaspec", "paddlereplicaspecs", "etcdendpoint", "nfsmount", "matrix", "indexsucceed"})
+SILENTLY_IGNORED_FIELDS = frozenset(
+    {"replicaspec", "paddlereplicaspecs", "etcdendpoint", "nfsmount", "matrix", "indexsucceed"}
+)
 """Normalized names of fields of other operators that are ignored without a warning."""
-MAX_WARNINGS = 8
+MAX_REPORTED_UNKNOWN_FIELDS = 8
 _MAX_NAME_CHARS = 60
 _INTEGER_PATTERN = re.compile(r"[+-]?[0-9]{1,18}")
 _BOOLEAN_BY_TEXT = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -57,7 +59,7 @@ def decode_leniently(decode_as: type[T], raw: Any, path: str) -> tuple[T, tuple[
         value = decode(decode_as, normalized, path)
     except InvalidSpec as problem:
         raise InvalidSpec(_path_as_written(problem.field, notes.written_paths), problem.problem) from None
-    return value, tuple(notes.unknown_fields[:MAX_WARNINGS])
+    return value, tuple(notes.unknown_fields[:MAX_REPORTED_UNKNOWN_FIELDS])
 
 
 @lru_cache(maxsize=1024)
@@ -94,7 +96,7 @@ def _normalize_fields(
         normalized = normalize_field_name(str(name))
         normalized = FIELD_ALIASES.get(normalized, normalized)
         if normalized not in known:
-            if normalized not in IGNORED_FIELDS:
+            if normalized not in SILENTLY_IGNORED_FIELDS:
                 short_name = str(name)[:_MAX_NAME_CHARS]
                 close = get_close_matches(short_name, [each.encode_name for each in fields], n=1)
                 notes.unknown_fields.append(UnknownField(f"{written_path}.{short_name}", close[0] if close else ""))
@@ -126,5 +128,5 @@ def parse_count(value: Any, path: str, expected: str) -> int:
     """Return a non-negative integer from a number or string; raise InvalidSpec for anything else."""
     text = str(value).strip()
     if isinstance(value, bool) or not _INTEGER_PATTERN.fullmatch(text) or int(text) < 0:
-        raise InvalidSpec(path, f"must be {expected}, got {quote_json(value)}")
+        raise InvalidSpec(path, f"must be {expected}, got {abbreviate_json(value)}")
     return int(text)

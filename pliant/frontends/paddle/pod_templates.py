@@ -9,7 +9,7 @@ from typing import Any
 from pliant.errors import InvalidSpec
 from pliant.frontends.paddle import environment
 from pliant.frontends.paddle.types import PaddleJobSpec, PaddleRoleSpec
-from pliant.frontends.spec.decoding import quote_json
+from pliant.frontends.spec.decoding import abbreviate_json
 
 PSERVER, TRAINER, MASTER = "pserver", "trainer", "master"
 DEFAULT_IMAGE = "paddlepaddle/paddlecloud-job"
@@ -29,7 +29,7 @@ class PaddleJobContext:
 
     job_name: str
     spec: PaddleJobSpec
-    uses_image_discovery: bool
+    uses_image_peer_discovery: bool
     """Whether the script of the image discovers peers and starts the program."""
 
 
@@ -42,7 +42,7 @@ def build_pod_template(context: PaddleJobContext, role_name: str, role: PaddleRo
         "containers": containers,
         "volumes": _pod_volumes(spec),
         "nodeSelector": {
-            name: value if isinstance(value, str) else quote_json(value)
+            name: value if isinstance(value, str) else abbreviate_json(value)
             for name, value in {**spec.node_selector, **role.node_selector}.items()
         },
         "imagePullSecrets": [*spec.image_pull_secrets, *role.image_pull_secrets],
@@ -62,14 +62,16 @@ def check_volumes(spec: PaddleJobSpec) -> None:
     """Raise InvalidSpec for invalid volumes and volume mounts."""
     for index, volume in enumerate(spec.volumes):
         if not isinstance(volume.get("name"), str):
-            raise InvalidSpec(f"spec.volumes[{index}].name", f"must be a string, got {quote_json(volume.get('name'))}")
+            raise InvalidSpec(
+                f"spec.volumes[{index}].name", f"must be a string, got {abbreviate_json(volume.get('name'))}"
+            )
     for index, mount in enumerate(spec.volume_mounts):
         for field in ("name", "mountPath"):
             if not isinstance(mount.get(field), str):
                 path = f"spec.VolumeMounts[{index}].{field}"
-                raise InvalidSpec(path, f"must be a string, got {quote_json(mount.get(field))}")
+                raise InvalidSpec(path, f"must be a string, got {abbreviate_json(mount.get(field))}")
     if spec.mount_path and not spec.mount_path.startswith("/"):
-        raise InvalidSpec("spec.mountPath", f"must be an absolute path, got {quote_json(spec.mount_path)}")
+        raise InvalidSpec("spec.mountPath", f"must be an absolute path, got {abbreviate_json(spec.mount_path)}")
 
 
 def _build_container(context: PaddleJobContext, role_name: str, role: PaddleRoleSpec) -> dict[str, Any]:
@@ -97,9 +99,9 @@ def _role_command(context: PaddleJobContext, role_name: str, role: PaddleRoleSpe
     is_tolerant = bool(context.spec.fault_tolerant)
     if role_name == MASTER and not role.entrypoint:
         return ["paddle_k8s", "start_master"]
-    if context.uses_image_discovery and role_name == PSERVER:
+    if context.uses_image_peer_discovery and role_name == PSERVER:
         return ["paddle_k8s", "start_new_pserver" if is_tolerant else "start_pserver"]
-    if context.uses_image_discovery and role_name == TRAINER:
+    if context.uses_image_peer_discovery and role_name == TRAINER:
         return ["paddle_k8s", "start_new_trainer"] if is_tolerant else ["paddle_k8s", "start_trainer", "fluid"]
     entrypoint = role.entrypoint or environment.require_trainer(context.spec).entrypoint
     return ["sh", "-c", _entrypoint_script(entrypoint, environment.workspace_path(context.spec))]
@@ -123,7 +125,7 @@ def _role_environment(context: PaddleJobContext, role_name: str, role: PaddleRol
         for key, value in environment.static_environment(context.spec, context.job_name).items()
     ]
     fields = {"NAMESPACE": "metadata.namespace", "POD_NAME": "metadata.name"}
-    if context.uses_image_discovery or role_name == MASTER:
+    if context.uses_image_peer_discovery or role_name == MASTER:
         fields["POD_IP"] = "status.podIP"  # the scripts of the image search for their own address
     defaults += [{"name": key, "valueFrom": {"fieldRef": {"fieldPath": path}}} for key, path in fields.items()]
     from_user = environment.user_environment(role.envs, f"spec.{role_name}.envs")
@@ -193,5 +195,5 @@ def _command_words(command: Any, path: str) -> list[str]:
     if isinstance(command, str):
         return ["sh", "-c", command]
     if not isinstance(command, list) or not all(isinstance(word, str) for word in command):
-        raise InvalidSpec(path, f"must be a string or a list of strings, got {quote_json(command)}")
+        raise InvalidSpec(path, f"must be a string or a list of strings, got {abbreviate_json(command)}")
     return command

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pliant.errors import InvalidSpec
-from pliant.frontends.fields import MAX_REPLICAS
+from pliant.frontends.fields import MAX_REPLICAS_PER_JOB
 from pliant.frontends.paddle.environment import require_trainer
 from pliant.frontends.paddle.lenient_decoding import parse_count
 from pliant.frontends.paddle.pod_templates import MASTER, PSERVER, TRAINER, PaddleJobContext, build_pod_template
@@ -70,8 +70,8 @@ def server_count(context: PaddleJobContext) -> int:
 def build_groups(context: PaddleJobContext, state: EngineState | None) -> tuple[ReplicaGroup, ...]:
     """Return the groups in start order: master, parameter servers, trainers; raise InvalidSpec for invalid roles."""
     groups = tuple(_iter_groups(context, state))
-    if (total := sum(max_sizes(groups).values())) > MAX_REPLICAS:
-        problem = f"a job may have {MAX_REPLICAS} replicas at most, got {total}"
+    if (total := sum(max_sizes(groups).values())) > MAX_REPLICAS_PER_JOB:
+        problem = f"a job may have {MAX_REPLICAS_PER_JOB} replicas at most, got {total}"
         raise InvalidSpec("spec.trainer.max-instance", problem)
     return groups
 
@@ -79,7 +79,7 @@ def build_groups(context: PaddleJobContext, state: EngineState | None) -> tuple[
 def _iter_groups(context: PaddleJobContext, state: EngineState | None) -> Iterator[ReplicaGroup]:
     spec = context.spec
     has_master_entrypoint = spec.master is not None and bool(spec.master.entrypoint)
-    if spec.fault_tolerant and (context.uses_image_discovery or has_master_entrypoint):
+    if spec.fault_tolerant and (context.uses_image_peer_discovery or has_master_entrypoint):
         yield _server_group(context, MASTER, spec.master or PaddleRoleSpec(), 1)
     if servers := server_count(context):
         yield _server_group(context, PSERVER, spec.pserver or PaddleRoleSpec(), servers)

@@ -10,7 +10,7 @@ from pliant.errors import InvalidSpec
 from pliant.frontends.paddle.types import PaddleJobStatus, PaddleRoleStatus
 from pliant.frontends.scaling import scaling_status
 from pliant.frontends.status.engine_state import STATE_FIELD, dump_state, parse_time, to_json_data, truncate_to_seconds
-from pliant.frontends.status.results import decided_at, decided_phase, format_ready, root_cause_status
+from pliant.frontends.status.results import decided_at, decided_phase, format_ready_replicas, root_cause_status
 from pliant.model.actions import JobStatusUpdate
 from pliant.model.job import Job
 from pliant.model.state import EngineState, JobPhase, ReplicaCounts
@@ -41,7 +41,7 @@ def render_status(status: JobStatusUpdate, job: Job) -> dict[str, Any]:
     rendered = PaddleJobStatus(
         phase=SCALING if _is_scaling(status) else _PHASE_NAMES.get(decided_phase(state), FAILED),
         reason="; ".join(filter(None, [state.message, *job.warnings])),
-        ready=format_ready(counts),
+        ready=format_ready_replicas(counts),
         replicas=trainers.pending + trainers.scheduled + trainers.active + trainers.restarting,
         selector=f"paddle-job={job.key.name}",
         restarts=state.restart_count,
@@ -57,7 +57,7 @@ def render_status(status: JobStatusUpdate, job: Job) -> dict[str, Any]:
     return cast("dict[str, Any]", to_json_data(rendered))
 
 
-def render_rejection(problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+def add_validation_error(problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     """Return the previous status with the validation error; unchanged if it reports this error already."""
     if previous.get("invalid") == str(problem):
         return dict(previous)
@@ -72,13 +72,13 @@ def render_rejection(problem: InvalidSpec, previous: Mapping[str, Any], now: dat
     return {**previous, **{name: value for name, value in changes.items() if value is not None}}
 
 
-def is_rejected(status: Mapping[str, Any]) -> bool:
+def has_validation_error(status: Mapping[str, Any]) -> bool:
     return bool(status.get("invalid"))
 
 
 def adopt_external_status(status: Mapping[str, Any], created_at: datetime) -> EngineState | None:
     """Return the engine state of a job that finished under another operator; None for all other jobs."""
-    if is_rejected(status):
+    if has_validation_error(status):
         return None
     phase_name = status.get("phase") or status.get("state")
     phase = _EXTERNAL_FINAL_PHASES.get(phase_name.lower()) if isinstance(phase_name, str) else None

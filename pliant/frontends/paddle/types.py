@@ -8,11 +8,11 @@ from msgspec import Meta, Struct, field
 
 from pliant.frontends import fields
 from pliant.frontends.crd import field_doc
-from pliant.frontends.fields import MAX_REPLICAS
+from pliant.frontends.fields import MAX_REPLICAS_PER_JOB
 
 MAX_PORTS = 200
 
-GroupSize = Annotated[int, Meta(ge=0, le=MAX_REPLICAS)]
+GroupSize = Annotated[int, Meta(ge=0, le=MAX_REPLICAS_PER_JOB)]
 Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 PortCount = Annotated[int, Meta(ge=0, le=MAX_PORTS)]
 PortNumber = Annotated[int, Meta(ge=0, le=65535)]

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from pliant.errors import InvalidSpec
-from pliant.frontends.aitrainingjob.status import is_rejected, render_rejection
+from pliant.frontends.aitrainingjob.status import add_validation_error, has_validation_error
 from pliant.frontends.crd import CrdScalePaths, CustomKind, PrinterColumn
-from pliant.frontends.fields import MAX_REPLICAS
+from pliant.frontends.fields import MAX_REPLICAS_PER_JOB
 from pliant.frontends.frontend import RenderingFrontend, StatusRenderer
 from pliant.frontends.paddle_batch.replica_groups import (
     ELASTIC_SERVER_OPTION,
@@ -27,13 +27,13 @@ from pliant.frontends.paddle_batch.types import (
 )
 from pliant.frontends.scaling import parse_autoscaling, with_scaling_annotations
 from pliant.frontends.spec.decoding import decode
-from pliant.frontends.spec.metadata import check_pod_names, job_fields, read_metadata
+from pliant.frontends.spec.metadata import check_service_names, job_fields_from_metadata, read_metadata
 from pliant.frontends.spec.pod_templates import check_templates_unchanged
 from pliant.frontends.status.engine_state import load_state, raw_status
 from pliant.model.job import CleanPodPolicy, EndPolicy, Job, JobKey, Naming, ReplicaGroup, ResizeMode
 from pliant.model.state import EngineState, JobPhase
 
-KIND = CustomKind(
+KIND_DEFINITION = CustomKind(
     group="batch.paddlepaddle.org",
     version="v1",
     kind="PaddleJob",
@@ -66,8 +66,10 @@ _DELETES_ALL_PODS = {
 
 
 class BatchPaddleJobFrontend(RenderingFrontend):
-    custom_kind = KIND
-    renderer = StatusRenderer(render=render_status, render_rejection=render_rejection, is_rejected=is_rejected)
+    custom_kind = KIND_DEFINITION
+    renderer = StatusRenderer(
+        render=render_status, add_validation_error=add_validation_error, has_validation_error=has_validation_error
+    )
     run_policy_path = "spec"
 
     def parse(self, raw: Mapping[str, Any]) -> Job:
@@ -83,7 +85,7 @@ class BatchPaddleJobFrontend(RenderingFrontend):
         _check_groups(groups, metadata.key, state, is_suspended=spec.suspend)
         policy = spec.scheduling_policy
         return Job(
-            **job_fields(raw, metadata, KIND),
+            **job_fields_from_metadata(raw, metadata, KIND_DEFINITION),
             groups=groups,
             naming=POD_NAMING,
             frameworks=("paddle",),
@@ -106,8 +108,10 @@ def _check_spec(spec: BatchPaddleJobSpec) -> None:
         raise InvalidSpec("spec.sampleSetRef", "is not supported: mount the volume in the templates instead")
     if not spec.roles:
         raise InvalidSpec("spec.worker", "is required")
-    if (total := sum(1 if role.replicas is None else role.replicas for role in spec.roles.values())) > MAX_REPLICAS:
-        raise InvalidSpec("spec", f"a job may have {MAX_REPLICAS} replicas at most, got {total}")
+    if (
+        total := sum(1 if role.replicas is None else role.replicas for role in spec.roles.values())
+    ) > MAX_REPLICAS_PER_JOB:
+        raise InvalidSpec("spec", f"a job may have {MAX_REPLICAS_PER_JOB} replicas at most, got {total}")
 
 
 def _check_groups(
@@ -123,7 +127,7 @@ def _check_groups(
             raise InvalidSpec(f"spec.{group.name}.replicas", f"must be {bounds}, got {group.size}")
     if not is_suspended:
         check_templates_unchanged(groups, state, "spec")
-    check_pod_names(job_key, {each.name: max(each.size, each.max_size or 0) for each in groups}, "spec", POD_NAMING)
+    check_service_names(job_key, {each.name: max(each.size, each.max_size or 0) for each in groups}, "spec", POD_NAMING)
 
 
 def _framework_options(context: BatchPaddleJobContext, groups: tuple[ReplicaGroup, ...]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pliant.errors import InvalidSpec
 from pliant.frontends.paddle_batch.types import ROLES, WORKER, BatchPaddleJobSpec, BatchPaddleRoleSpec, Intranet
-from pliant.frontends.spec.decoding import quote_json
+from pliant.frontends.spec.decoding import abbreviate_json
 from pliant.frontends.spec.pod_templates import hash_template, inspect_pod_template
 from pliant.model.job import EndPolicy, Port, ReplicaGroup, ResizeMode, RestartPolicy, RestartRule, RestartScope
 from pliant.model.state import SizeRequester
@@ -24,7 +24,7 @@ FIXED_SIZE_REASON = (
     "the number of trainers is set at the start (PADDLE_TRAINERS_NUM);"
     " set spec.elastic: 1 to restart them with another size"
 )
-BASE_PORT = 36000
+DEFAULT_FIRST_PORT = 36000
 PORTS_PER_REPLICA = 20
 """Ports that a replica may use, counted from its first port."""
 HOST_PORTS_PER_JOB = PORTS_PER_REPLICA * len(ROLES)
@@ -181,7 +181,7 @@ def _template_elastic_server(worker: BatchPaddleRoleSpec | None) -> str:
 def first_port_by_role(intranet: Intranet | None, annotations: Mapping[str, str], uid: str) -> dict[str, int]:
     """Return the first port of each role: fixed on the pod network, specific to the job on the network of the nodes."""
     if intranet is not Intranet.HOST:
-        return dict.fromkeys(ROLES, BASE_PORT)
+        return dict.fromkeys(ROLES, DEFAULT_FIRST_PORT)
     first = _annotated_host_port(annotations) or _hashed_host_port(uid)
     return {role: first + number * PORTS_PER_REPLICA for number, role in enumerate(ROLES)}
 
@@ -207,7 +207,7 @@ def _annotated_host_port(annotations: Mapping[str, str]) -> int | None:
     if not text:
         return None
     if not text.isascii() or not text.isdigit() or not 1024 <= int(text) <= 65_536 - HOST_PORTS_PER_JOB:
-        problem = f"must be a port between 1024 and {65_536 - HOST_PORTS_PER_JOB}, got {quote_json(text)}"
+        problem = f"must be a port between 1024 and {65_536 - HOST_PORTS_PER_JOB}, got {abbreviate_json(text)}"
         raise InvalidSpec(f"metadata.annotations.{HOST_PORT_ANNOTATION}", problem)
     return int(text)
 

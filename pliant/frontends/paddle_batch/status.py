@@ -23,7 +23,7 @@ from pliant.frontends.status.engine_state import dump_state, state_of_external_j
 from pliant.frontends.status.results import decided_at, decided_phase, root_cause_status
 from pliant.model.actions import JobStatusUpdate
 from pliant.model.job import Job
-from pliant.model.labels import JOB_NAME_LABEL, REPLICA_NAME_LABEL
+from pliant.model.labels import JOB_NAME_LABEL, REPLICA_GROUP_LABEL
 from pliant.model.observed import ObservedPod
 from pliant.model.state import EngineState, JobPhase, ReplicaCounts
 
@@ -107,7 +107,7 @@ def _role_status(role: str, status: JobStatusUpdate, previous: Mapping[str, Any]
         succeeded=counts.succeeded,
         refs=_pod_references(role, status.observed_pods, previous, job),
         replicas=counts.pending + counts.scheduled + counts.active + counts.restarting,
-        selector=f"{JOB_NAME_LABEL}={job.key.name},{REPLICA_NAME_LABEL}={role}",
+        selector=f"{JOB_NAME_LABEL}={job.key.name},{REPLICA_GROUP_LABEL}={role}",
     )
 
 

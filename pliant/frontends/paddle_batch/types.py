@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from pliant.frontends import fields
-from pliant.frontends.crd import POD_TEMPLATE, field_doc
+from pliant.frontends.crd import POD_TEMPLATE_MARKER, field_doc
 from pliant.frontends.fields import Count, GroupSize
 
 PS, WORKER, HETER = "ps", "worker", "heter"
@@ -48,7 +48,7 @@ class BatchPaddleRoleSpec(Struct, frozen=True, kw_only=True, rename="camel"):
         field_doc("Minimum number of workers. If `limits` is set too, the autoscaler may change the size in between."),
     ] = None
     limits: Annotated[GroupSize | None, field_doc("Maximum number of workers; above 0, the job is elastic.")] = None
-    template: Annotated[dict[str, Any], POD_TEMPLATE, field_doc("Template of the pods.")]
+    template: Annotated[dict[str, Any], POD_TEMPLATE_MARKER, field_doc("Template of the pods.")]
 
 
 class HeterWorkerSpec(BatchPaddleRoleSpec, frozen=True, kw_only=True, rename="camel"):

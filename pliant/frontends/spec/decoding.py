@@ -31,7 +31,7 @@ def decode(decode_as: type[T], raw: Any, path: str) -> T:
         raise next(_field_errors(info, normalized, path), InvalidSpec(path, str(error))) from None
 
 
-def quote_json(value: Any) -> str:
+def abbreviate_json(value: Any) -> str:
     """Return the value as JSON, truncated for error messages."""
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= _MAX_QUOTE_CHARS else f"{text[:_MAX_QUOTE_CHARS]}…"
@@ -42,7 +42,7 @@ def invalid_choice_message(value: Any, choices: list[str]) -> str:
     folded = {choice.casefold(): choice for choice in choices}
     close = get_close_matches(value.casefold(), folded, n=1) if isinstance(value, str) else ()
     hint = f"; did you mean {folded[close[0]]}?" if close else ""
-    return f"{quote_json(value)} is not one of {', '.join(choices)}{hint}"
+    return f"{abbreviate_json(value)} is not one of {', '.join(choices)}{hint}"
 
 
 @cache
@@ -81,9 +81,9 @@ def _drop_empty_fields(type_info: inspect.Type, raw: Any) -> Any:
 def _field_errors(type_info: inspect.Type, raw: Any, path: str) -> Iterator[InvalidSpec]:
     match unwrap_type(type_info):
         case inspect.StructType() | inspect.DictType() if not isinstance(raw, Mapping):
-            yield InvalidSpec(path, f"must be a mapping, got {quote_json(raw)}")
+            yield InvalidSpec(path, f"must be a mapping, got {abbreviate_json(raw)}")
         case inspect.ListType() if not isinstance(raw, list):
-            yield InvalidSpec(path, f"must be a list, got {quote_json(raw)}")
+            yield InvalidSpec(path, f"must be a list, got {abbreviate_json(raw)}")
         case inspect.StructType(fields=fields):
             yield from _struct_errors(fields, raw, path)
         case inspect.DictType(value_type=value_type):
@@ -114,11 +114,15 @@ def _scalar_problem(type_info: inspect.Type, raw: Any) -> str | None:
         case inspect.IntType():
             return _integer_problem(type_info, raw)
         case inspect.BoolType():
-            return None if isinstance(raw, bool) else f"must be true or false, got {quote_json(raw)}"
+            return None if isinstance(raw, bool) else f"must be true or false, got {abbreviate_json(raw)}"
         case inspect.StrType():
-            return None if isinstance(raw, str) else f"must be a string, got {quote_json(raw)}"
+            return None if isinstance(raw, str) else f"must be a string, got {abbreviate_json(raw)}"
         case inspect.DateTimeType():
-            return None if _is_timestamp(raw) else f"must be a time such as 2026-01-31T12:00:00Z, got {quote_json(raw)}"
+            return (
+                None
+                if _is_timestamp(raw)
+                else f"must be a time such as 2026-01-31T12:00:00Z, got {abbreviate_json(raw)}"
+            )
         case _:
             return None
 
@@ -133,7 +137,7 @@ def _is_timestamp(raw: Any) -> bool:
 
 def _integer_problem(type_info: inspect.IntType, raw: Any) -> str | None:
     if isinstance(raw, bool) or not isinstance(raw, int):
-        return f"must be an integer, got {quote_json(raw)}"
+        return f"must be an integer, got {abbreviate_json(raw)}"
     if type_info.ge is not None and raw < type_info.ge:
         return f"must be {type_info.ge} or more, got {raw}"
     if type_info.le is not None and raw > type_info.le:

@@ -18,14 +18,14 @@ from pliant.model.state import JobPhase
 
 DEFAULT_CREATION_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 """The creation time of objects that do not come from an API server."""
-END_ANNOTATIONS = {
+END_PHASE_BY_ANNOTATION = {
     "failed": JobPhase.FAILED,
     "nodefail": JobPhase.NODE_FAIL,
     "nodefailed": JobPhase.NODE_FAIL,
     "preempted": JobPhase.PREEMPTED,
 }
 """Annotation names that end a job: case-insensitive, with or without a domain prefix."""
-MAX_MESSAGE_CHARS = 300
+MAX_END_MESSAGE_CHARS = 300
 """The message is repeated in events and statuses, and an annotation may hold 256 KiB."""
 MAX_SERVICE_NAME_CHARS = 63
 _JOB_NAME_PATTERN = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
@@ -53,7 +53,7 @@ def read_metadata(raw: Mapping[str, Any]) -> JobMetadata:
     return decode(JobMetadata, raw.get("metadata"), "metadata")
 
 
-def job_fields(raw: Mapping[str, Any], metadata: JobMetadata, kind: CustomKind) -> dict[str, Any]:
+def job_fields_from_metadata(raw: Mapping[str, Any], metadata: JobMetadata, kind: CustomKind) -> dict[str, Any]:
     """Return the fields of a Job that follow from the metadata of its object."""
     owner = Owner(
         # List responses omit apiVersion and kind of their items.
@@ -76,16 +76,18 @@ def job_fields(raw: Mapping[str, Any], metadata: JobMetadata, kind: CustomKind) 
 def parse_end_request(annotations: Mapping[str, str]) -> EndRequest | None:
     """Return the end that an annotation requests, if any; the value of the annotation is the message."""
     for key in sorted(annotations):
-        phase = END_ANNOTATIONS.get(key.rpartition("/")[2].casefold())
+        phase = END_PHASE_BY_ANNOTATION.get(key.rpartition("/")[2].casefold())
         if phase is not None:
             message = " ".join(annotations[key].split()) or f"requested by annotation {key}"
-            if len(message) > MAX_MESSAGE_CHARS:
-                message = f"{message[: MAX_MESSAGE_CHARS - 1]}…"
+            if len(message) > MAX_END_MESSAGE_CHARS:
+                message = f"{message[: MAX_END_MESSAGE_CHARS - 1]}…"
             return EndRequest(phase=phase, message=message)
     return None
 
 
-def check_pod_names(job_key: JobKey, max_sizes: Mapping[str, int], path: str, naming: Naming | None = None) -> None:
+def check_service_names(
+    job_key: JobKey, max_sizes: Mapping[str, int], groups_path: str, naming: Naming | None = None
+) -> None:
     """Raise InvalidSpec unless every replica has a valid and unique service name.
 
     `max_sizes` holds the largest size of each group; `path` is the field that holds the groups.
@@ -97,10 +99,10 @@ def check_pod_names(job_key: JobKey, max_sizes: Mapping[str, int], path: str, na
     group_by_pod_name: dict[str, str] = {}
     for group, size in max_sizes.items():
         if not _GROUP_NAME_PATTERN.fullmatch(group):
-            raise InvalidSpec(f"{path}.{group}", "the name of a group may contain only letters, digits and '-'")
+            raise InvalidSpec(f"{groups_path}.{group}", "the name of a group may contain only letters, digits and '-'")
         duplicate = group_by_pod_name.setdefault(format_pod_name(naming, job_key, group, 0), group)
         if duplicate != group:
-            raise InvalidSpec(f"{path}.{group}", f'its pods would have the same names as those of "{duplicate}"')
+            raise InvalidSpec(f"{groups_path}.{group}", f'its pods would have the same names as those of "{duplicate}"')
         last = format_service_name(naming, format_pod_name(naming, job_key, group, max(size - 1, 0)))
         if len(last) > MAX_SERVICE_NAME_CHARS:
             raise InvalidSpec("metadata.name", service_name_too_long_message(last))

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from pliant.errors import InvalidSpec
 from pliant.frontends.crd import field_doc
-from pliant.frontends.status.engine_state import decode_items
+from pliant.frontends.status.engine_state import decode_valid_items
 from pliant.model.state import Timestamp
 
 MAX_CONDITIONS = 32
-INVALID = "Invalid"
+INVALID_CONDITION = "Invalid"
 """The condition of an object that failed validation."""
 
 _Reason = Annotated[str, field_doc("Machine-readable reason for the last transition, in CamelCase.")]
@@ -46,7 +46,7 @@ class JobCondition(Struct, frozen=True, kw_only=True, rename="camel"):
 
 def read_phase_conditions(status: Mapping[str, Any]) -> tuple[PhaseCondition, ...]:
     """Return the valid phase conditions of a raw status."""
-    return tuple(decode_items(PhaseCondition, status.get("conditions")))
+    return tuple(decode_valid_items(PhaseCondition, status.get("conditions")))
 
 
 def with_current_phase(
@@ -66,7 +66,7 @@ def with_current_phase(
     return (*earlier, replace(current, status="True", last_probe_time=at, last_transition_time=at))[-MAX_CONDITIONS:]
 
 
-def new_condition(condition_type: str, reason: str, message: str, at: datetime) -> JobCondition:
+def new_true_condition(condition_type: str, reason: str, message: str, at: datetime) -> JobCondition:
     """Return a True condition whose times are `at`."""
     return JobCondition(
         type=condition_type, status="True", reason=reason, message=message, last_update_time=at, last_transition_time=at
@@ -93,7 +93,7 @@ def with_invalid_condition(
     conditions: tuple[JobCondition, ...], problem: InvalidSpec, at: datetime
 ) -> tuple[JobCondition, ...]:
     """Return the conditions with the validation error last; unchanged if they report it already."""
-    if any((entry.type, entry.message) == (INVALID, str(problem)) for entry in conditions):
+    if any((entry.type, entry.message) == (INVALID_CONDITION, str(problem)) for entry in conditions):
         return conditions
-    others = (entry for entry in conditions if entry.type != INVALID)
-    return (*others, new_condition(INVALID, "InvalidSpec", str(problem), at))
+    others = (entry for entry in conditions if entry.type != INVALID_CONDITION)
+    return (*others, new_true_condition(INVALID_CONDITION, "InvalidSpec", str(problem), at))

@@ -57,7 +57,7 @@ def to_json_data(value: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
-def decode_items(item_type: type[T], items: Any) -> Iterator[T]:
+def decode_valid_items(item_type: type[T], items: Any) -> Iterator[T]:
     """Yield the items of a raw list that decode as the type; skip all others."""
     for item in items if isinstance(items, list) else ():
         try:

@@ -78,7 +78,7 @@ def decided_at(state: EngineState) -> datetime | None:
     return state.outcome.at if state.outcome else state.ended_at
 
 
-def format_ready(counts: Mapping[str, ReplicaCounts]) -> str:
+def format_ready_replicas(counts: Mapping[str, ReplicaCounts]) -> str:
     """Return running and desired replicas of all groups as `3/4`."""
     return f"{sum(each.active for each in counts.values())}/{sum(each.size for each in counts.values())}"
 
@@ -104,7 +104,7 @@ def failure_status(failure: ReplicaFailure) -> ReplicaFailureStatus:
     )
 
 
-def restart_causes(state: EngineState) -> dict[str, dict[str, int]]:
+def restart_counts_by_cause(state: EngineState) -> dict[str, dict[str, int]]:
     """Return the number of restarts by group and cause."""
     return {
         name: {str(cause): number for cause, number in group_state.restarts_by_cause.items()}

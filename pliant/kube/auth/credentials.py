@@ -24,14 +24,14 @@ class Credential:
     certificate: ClientCertificate | None = None
 
 
-ANONYMOUS = Credential()
+ANONYMOUS_CREDENTIAL = Credential()
 
 
 class CredentialProvider(Protocol):
     async def credential(self) -> Credential:
         """Return the current credential; raise `Unauthorized` if there is none."""
 
-    async def renew(self, rejected: Credential) -> bool:
+    async def renew_after_rejection(self, rejected: Credential) -> bool:
         """Try to get another credential after the server rejected one; return whether there is one to try."""
 
 
@@ -42,7 +42,7 @@ class StaticCredentials:
     async def credential(self) -> Credential:
         return self._credential
 
-    async def renew(self, rejected: Credential) -> bool:
+    async def renew_after_rejection(self, rejected: Credential) -> bool:
         return False
 
 
@@ -96,5 +96,5 @@ class FileCredentials:
             credential = replace(credential, certificate=ClientCertificate(chain.read(), key.read()))
         return credential
 
-    async def renew(self, rejected: Credential) -> bool:
+    async def renew_after_rejection(self, rejected: Credential) -> bool:
         return await self.credential() != rejected

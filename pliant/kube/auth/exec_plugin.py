@@ -16,11 +16,11 @@ import msgspec
 from pliant.errors import Unauthorized
 from pliant.kube.auth.credentials import ClientCertificate, Credential, bearer_header
 
-API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+EXEC_CREDENTIAL_API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 EXEC_INFO_VARIABLE = "KUBERNETES_EXEC_INFO"
-RENEW_BEFORE_EXPIRY = timedelta(seconds=60)
+MAX_RENEWAL_LEAD_TIME = timedelta(seconds=60)
 MIN_RUN_INTERVAL = timedelta(seconds=10)  # minimum time between two runs, unless the credential has expired
-RUN_TIMEOUT_SECONDS = 60.0  # timeout of a plugin that cannot prompt the user
+UNATTENDED_PLUGIN_TIMEOUT_SECONDS = 60.0  # timeout of a plugin that cannot prompt the user
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class ExecCredentials:
         self.expires_at: datetime | None = None  # None if the plugin gave no expiration time
 
     @property
-    def command(self) -> str:
+    def plugin_command(self) -> str:
         return self._plugin.command
 
     async def credential(self) -> Credential:
@@ -85,7 +85,7 @@ class ExecCredentials:
                 self._renew_at = self._now() + MIN_RUN_INTERVAL
                 return self._credential
 
-    async def renew(self, rejected: Credential) -> bool:
+    async def renew_after_rejection(self, rejected: Credential) -> bool:
         """Run the plugin again, unless it has just run."""
         async with self._lock:
             if self._credential != rejected:
@@ -103,7 +103,7 @@ class ExecCredentials:
         self._ran_at, self.expires_at, self._renew_at = started_at, status.expiration_timestamp, None
         if status.expiration_timestamp is not None:
             # A credential that seems to have expired already is used all the same: clocks differ, the server decides.
-            margin = min(RENEW_BEFORE_EXPIRY, (status.expiration_timestamp - started_at) / 5)
+            margin = min(MAX_RENEWAL_LEAD_TIME, (status.expiration_timestamp - started_at) / 5)
             self._renew_at = max(status.expiration_timestamp - margin, started_at + MIN_RUN_INTERVAL)
         credential = self._base
         if status.token:
@@ -146,10 +146,10 @@ class ExecCredentials:
         except OSError as error:
             raise self._plugin_error(f"cannot be started: {error.strerror}", with_install_hint=True) from None
         try:
-            async with asyncio.timeout(None if interactive else RUN_TIMEOUT_SECONDS):
+            async with asyncio.timeout(None if interactive else UNATTENDED_PLUGIN_TIMEOUT_SECONDS):
                 output, error_output = await process.communicate()
         except TimeoutError:
-            raise self._plugin_error(f"did not finish within {RUN_TIMEOUT_SECONDS:.0f} s") from None
+            raise self._plugin_error(f"did not finish within {UNATTENDED_PLUGIN_TIMEOUT_SECONDS:.0f} s") from None
         finally:
             if process.returncode is None:
                 process.kill()

@@ -19,7 +19,9 @@ class _TokenClaims(msgspec.Struct):
 def describe_expired_credential(provider: CredentialProvider | None, credential: Credential, now: datetime) -> str:
     """Return which part of a credential has expired and when; empty if none has, as far as can be determined."""
     if isinstance(provider, ExecCredentials) and provider.expires_at is not None and provider.expires_at <= now:
-        return f"the credential of exec plugin `{provider.command}` expired {_format_expiry(provider.expires_at)}"
+        return (
+            f"the credential of exec plugin `{provider.plugin_command}` expired {_format_expiry(provider.expires_at)}"
+        )
     certificate = credential.certificate
     if certificate is not None and (expiry := _certificate_expiry(certificate.chain)) and expiry <= now:
         return f"the client certificate expired {_format_expiry(expiry)}"

@@ -62,7 +62,7 @@ class KubeconfigEntry:
         except binascii.Error as error:
             raise self.error(f"{field}-data is not base64") from error
 
-    def get_data(self, field: str) -> bytes:
+    def get_data_or_file(self, field: str) -> bytes:
         """Return the decoded `<field>-data`, or the content of the file named by `<field>`; empty without either."""
         if data := self.get_inline_data(field):
             return data

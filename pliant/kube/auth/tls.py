@@ -20,7 +20,7 @@ class TlsConfig:
     verify: bool = True
     source: str = "the kubeconfig"  # the origin of the certificates, for error messages
 
-    def ssl_context(self, client_certificate: ClientCertificate | None = None) -> ssl.SSLContext:
+    def build_ssl_context(self, client_certificate: ClientCertificate | None = None) -> ssl.SSLContext:
         try:
             context = ssl.create_default_context(cadata=self.ca_data.decode("ascii") or None)
             if not self.verify:

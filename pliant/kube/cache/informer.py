@@ -92,7 +92,7 @@ class Informer(Generic[T]):
         self._replace_store(listing.items, int(listing.resource_version or 0))
 
     def _replace_store(self, objects: Iterable[T], version: int) -> None:
-        self.store.replace(objects, version)
+        self.store.apply_complete_list(objects, version)
         self._must_list = False
         self.last_error = None
         self._synced.set()
@@ -143,11 +143,11 @@ class Informer(Generic[T]):
             version = int(event.resource_version)
             if version < self.store.resource_version:
                 raise Gone(410, "Expired", "the resource versions of the server went back")
-            self.store.observe_version(version)
+            self.store.advance_resource_version(version)
         elif event.type is WatchEventType.DELETED:
-            self.store.observe_deleted(event.object)
+            self.store.apply_watched_deletion(event.object)
         else:
-            self.store.observe_written(event.object)
+            self.store.apply_watched_write(event.object)
 
     async def _back_off(self, error: ApiError) -> None:
         self.last_error = error

@@ -40,12 +40,12 @@ class MultiNamespaceStore(ObjectStore[T]):
     def by_index(self, index: str, key: str) -> tuple[T, ...]:
         return tuple(obj for store in self._stores.values() for obj in store.by_index(index, key))
 
-    def note_written(self, obj: T) -> None:
+    def apply_own_write(self, obj: T) -> None:
         (namespace, _), _, _ = object_identity(obj)
-        self._stores[namespace].note_written(obj)
+        self._stores[namespace].apply_own_write(obj)
 
-    def note_deleted(self, namespace: str, name: str, uid: str) -> None:
-        self._stores[namespace].note_deleted(namespace, name, uid)
+    def apply_own_deletion(self, namespace: str, name: str, uid: str) -> None:
+        self._stores[namespace].apply_own_deletion(namespace, name, uid)
 
 
 class MultiNamespaceInformer(Generic[T]):

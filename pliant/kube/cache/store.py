@@ -17,8 +17,8 @@ class ObjectStore(Generic[T]):
     """Objects of one resource with indexes over them.
 
     Watch events arrive in order and are complete up to `resource_version`. The client's own writes may be ahead of
-    them: `note_written` and `note_deleted` apply them at once, and older events do not undo them. Callers must not
-    modify objects. An indexer must return the same keys for the same object.
+    them: `apply_own_write` and `apply_own_deletion` apply them at once, and older events do not undo them. Callers must
+    not modify objects. An indexer must return the same keys for the same object.
     """
 
     def __init__(self, indexes: Mapping[str, Indexer[T]] | None = None, on_change: OnChange[T] | None = None) -> None:
@@ -43,14 +43,14 @@ class ObjectStore(Generic[T]):
     def by_index(self, index: str, key: str) -> tuple[T, ...]:
         return tuple(self._indexes[index].get(key, {}).values())
 
-    def note_written(self, obj: T) -> None:
+    def apply_own_write(self, obj: T) -> None:
         """Apply the response of the client's own write of an object that matches the store's selector."""
         version = object_identity(obj).version
         # The watch has already reported all changes up to its version; an older write could restore a deleted object.
         if version > self.resource_version:
             self._apply_if_newer(obj)
 
-    def note_deleted(self, namespace: str, name: str, uid: str) -> None:
+    def apply_own_deletion(self, namespace: str, name: str, uid: str) -> None:
         """Apply a deletion that the server confirmed; later events of this uid are ignored."""
         key = (namespace, name)
         known = self._objects.get(key)
@@ -60,13 +60,13 @@ class ObjectStore(Generic[T]):
                 self._tombstones[key] = (uid, version)
                 self._drop(key)
 
-    def observe_written(self, obj: T) -> None:
+    def apply_watched_write(self, obj: T) -> None:
         version = object_identity(obj).version
         if version >= self.resource_version:
             self.resource_version = version
             self._apply_if_newer(obj)
 
-    def observe_deleted(self, obj: T) -> None:
+    def apply_watched_deletion(self, obj: T) -> None:
         key, uid, version = object_identity(obj)
         self.resource_version = max(self.resource_version, version)
         if self._tombstones.get(key, ("", 0))[0] == uid:
@@ -77,10 +77,10 @@ class ObjectStore(Generic[T]):
         if known_identity is not None and known_identity.uid == uid and known_identity.version <= version:
             self._drop(key)
 
-    def observe_version(self, version: int) -> None:
+    def advance_resource_version(self, version: int) -> None:
         self.resource_version = max(self.resource_version, version)
 
-    def replace(self, objects: Iterable[T], version: int) -> None:
+    def apply_complete_list(self, objects: Iterable[T], version: int) -> None:
         """Apply a complete list at a version: objects that are not in it were deleted."""
         # A list older than the known version means that the server was restored or replaced: the whole store is
         # then obsolete, including the client's own writes.

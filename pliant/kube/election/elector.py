@@ -18,7 +18,7 @@ from pliant.kube.objects import object_identity
 from pliant.kube.resources import LEASES
 from pliant.kube.transport.base import Transport
 
-MIN_SLEEP_SECONDS = 0.01  # minimum sleep, because the event loop's clock and `uptime` may differ slightly
+MIN_RENEWAL_SLEEP_SECONDS = 0.01  # minimum sleep, because the event loop's clock and `uptime` may differ slightly
 
 log = logging.getLogger(__name__)
 
@@ -142,7 +142,7 @@ class LeaderElector:
         """Renew the lease until cancelled; raise `LeaseLost` when the renew deadline passes."""
         while True:
             pause = min(self._timings.retry_period.total_seconds(), self._fence.seconds_until_deadline())
-            await asyncio.sleep(max(pause, MIN_SLEEP_SECONDS))
+            await asyncio.sleep(max(pause, MIN_RENEWAL_SLEEP_SECONDS))
             if not self.is_leading:
                 raise self._lease_lost_error()
             try:

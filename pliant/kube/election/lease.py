@@ -68,7 +68,7 @@ class LeaseCandidate:
         return f"{self.namespace}/{self.name}"
 
 
-def process_identity() -> str:
+def generate_process_identity() -> str:
     """Return a unique identity, which differs even from that of a restarted process in the same pod."""
     return f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
 

@@ -18,10 +18,10 @@ from pliant.kube.scheduling.types import (
     SchedulingPodSpec,
 )
 
-TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})  # a pod in one of these phases uses no resources
+TERMINAL_POD_PHASES = frozenset({"Succeeded", "Failed"})  # a pod in one of these phases uses no resources
 
 
-def matches_node_affinity(spec: SchedulingPodSpec, node: ObjectMeta) -> bool:
+def matches_selector_and_affinity(spec: SchedulingPodSpec, node: ObjectMeta) -> bool:
     """Return whether a node has all labels of the node selector and matches a required affinity term."""
     if not spec.node_selector.items() <= node.labels.items():
         return False
@@ -29,7 +29,7 @@ def matches_node_affinity(spec: SchedulingPodSpec, node: ObjectMeta) -> bool:
     return required is None or any(_matches_term(term, node) for term in required.node_selector_terms)
 
 
-def preference_score(spec: SchedulingPodSpec, node: ObjectMeta) -> int:
+def preferred_affinity_score(spec: SchedulingPodSpec, node: ObjectMeta) -> int:
     """Return the sum of the weights of the preferred terms that a node matches."""
     return sum(each.weight for each in spec.node_affinity.preferred if _matches_term(each.preference, node))
 
@@ -67,7 +67,7 @@ def _compares_as_integer(requirement: NodeSelectorRequirement, value: str | None
     return number > bound if requirement.operator == "Gt" else number < bound
 
 
-def unschedulable_reasons(spec: SchedulingPodSpec, node: Node) -> list[str]:
+def non_resource_rejections(spec: SchedulingPodSpec, node: Node) -> list[str]:
     """Return why a node does not accept a pod, in the words of kube-scheduler; at most the first reason."""
     if node.spec.unschedulable and untolerated_taints([CORDON_TAINT], spec.tolerations, BLOCKING_EFFECTS):
         return ["node(s) were unschedulable"]
@@ -75,7 +75,7 @@ def unschedulable_reasons(spec: SchedulingPodSpec, node: Node) -> list[str]:
         return [f"node(s) had untolerated taint {{{untolerated[0].key}: {untolerated[0].value}}}"]
     if not is_node_ready(node):
         return ["node(s) were not ready"]
-    if not matches_node_affinity(spec, node.metadata):
+    if not matches_selector_and_affinity(spec, node.metadata):
         return ["node(s) didn't match Pod's node affinity/selector"]
     return []
 
@@ -102,7 +102,7 @@ def effective_pod_requests(spec: SchedulingPodSpec) -> dict[str, Fraction]:
     return result
 
 
-def scheduling_spec(pod_template: Mapping[str, object]) -> SchedulingPodSpec:
+def parse_scheduling_spec(pod_template: Mapping[str, object]) -> SchedulingPodSpec:
     return msgspec.convert(pod_template.get("spec") or {}, SchedulingPodSpec)
 
 

@@ -10,7 +10,7 @@ from pliant.kube.scheduling.types import Toleration
 BLOCKING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 EVICTING_EFFECTS = frozenset({"NoExecute"})
 DISCOURAGING_EFFECTS = frozenset({"PreferNoSchedule"})
-UNLIMITED_SECONDS = float("inf")
+TOLERATED_FOREVER_SECONDS = float("inf")
 CORDON_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _TAINT_BY_CONDITION = {
     ("Ready", "False"): "not-ready",
@@ -31,7 +31,7 @@ def is_condition_taint(taint_key: str) -> bool:
     return taint_key in _CONDITION_TAINT_KEYS
 
 
-def condition_taints(node: Node) -> list[Taint]:
+def taints_for_node_conditions(node: Node) -> list[Taint]:
     conditions = {(each.type, each.status) for each in node.status.conditions}
     names = [name for condition, name in _TAINT_BY_CONDITION.items() if condition in conditions]
     taints = [Taint(key=f"node.kubernetes.io/{name}", effect="NoSchedule") for name in names]
@@ -53,13 +53,13 @@ def untolerated_taints(
 
 
 def tolerated_seconds(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> float:
-    """Return how many seconds a pod may stay on a node with these taints: 0 to `UNLIMITED_SECONDS`."""
+    """Return how many seconds a pod may stay on a node with these taints: 0 to `TOLERATED_FOREVER_SECONDS`."""
     evicting = [taint for taint in taints if taint.effect in EVICTING_EFFECTS]
     if untolerated_taints(evicting, tolerations, EVICTING_EFFECTS):
         return 0.0
     used = (each for each in tolerations if any(_tolerates(each, taint) for taint in evicting))
     limits = (each.toleration_seconds for each in used if each.toleration_seconds is not None)
-    return max(0.0, min(limits, default=UNLIMITED_SECONDS))
+    return max(0.0, min(limits, default=TOLERATED_FOREVER_SECONDS))
 
 
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:

@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-JSON = "application/json"
+JSON_CONTENT_TYPE = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
@@ -24,8 +24,8 @@ class Request:
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
-    content_type: str = JSON
-    accept: str = JSON
+    content_type: str = JSON_CONTENT_TYPE
+    accept: str = JSON_CONTENT_TYPE
     timeout: float | None = 30.0  # seconds for request and response; None for streams that stay open
     before_send: Callable[[], object] | None = None
     """Called immediately before the request is sent; may raise to prevent it."""
@@ -35,7 +35,7 @@ class Request:
 class Reply:
     status: int
     body: bytes
-    content_type: str = JSON
+    content_type: str = JSON_CONTENT_TYPE
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -45,7 +45,7 @@ class StreamReply:
 
     status: int
     chunks: AsyncIterator[bytes]
-    content_type: str = JSON
+    content_type: str = JSON_CONTENT_TYPE
     headers: Mapping[str, str] = field(default_factory=dict)
 
 

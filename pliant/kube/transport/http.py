@@ -20,12 +20,12 @@ from yarl import URL
 
 from pliant import __version__
 from pliant.errors import Unreachable
-from pliant.kube.auth.credentials import ANONYMOUS, ClientCertificate, Credential, CredentialProvider
+from pliant.kube.auth.credentials import ANONYMOUS_CREDENTIAL, ClientCertificate, Credential, CredentialProvider
 from pliant.kube.auth.tls import TlsConfig
 from pliant.kube.transport.base import Reply, Request, StreamReply
 
 CONNECT_TIMEOUT_SECONDS = 10.0
-RESPONSE_TIMEOUT_SECONDS = 30.0  # timeout until a stream begins
+STREAM_START_TIMEOUT_SECONDS = 30.0  # timeout until a stream begins
 IDLE_CONNECTION_SECONDS = 75.0
 _TCP_KEEPALIVE_OPTIONS = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 _NETWORK_ERRORS = (aiohttp.ClientError, TimeoutError, OSError)
@@ -65,7 +65,7 @@ class HttpTransport:
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[StreamReply]:
         timeout = aiohttp.ClientTimeout(total=request.timeout, sock_connect=CONNECT_TIMEOUT_SECONDS)
-        response = await self._send_authenticated(request, timeout, RESPONSE_TIMEOUT_SECONDS)
+        response = await self._send_authenticated(request, timeout, STREAM_START_TIMEOUT_SECONDS)
         chunks = self._read_chunks(request, response)
         try:
             _enable_tcp_keepalive(response)
@@ -89,9 +89,9 @@ class HttpTransport:
     ) -> aiohttp.ClientResponse:
         """Send a request and wait for the response headers; if the credential is rejected, renew it once and retry."""
         provider = self.endpoint.credentials
-        credential = await provider.credential() if provider else ANONYMOUS
+        credential = await provider.credential() if provider else ANONYMOUS_CREDENTIAL
         response = await self._send_once(request, credential, timeout, response_timeout)
-        if response.status != 401 or provider is None or not await provider.renew(credential):
+        if response.status != 401 or provider is None or not await provider.renew_after_rejection(credential):
             return response
         response.close()
         return await self._send_once(request, await provider.credential(), timeout, response_timeout)
@@ -129,7 +129,7 @@ class HttpTransport:
         if self.endpoint.tls is None:
             return True
         if self._cached_tls_context is None or self._cached_tls_context[0] != certificate:
-            self._cached_tls_context = (certificate, self.endpoint.tls.ssl_context(certificate))
+            self._cached_tls_context = (certificate, self.endpoint.tls.build_ssl_context(certificate))
         return self._cached_tls_context[1]
 
     def _open_session(self) -> aiohttp.ClientSession:

@@ -10,11 +10,11 @@ from pliant.errors import Unreachable
 from pliant.kube.transport.base import Reply, Request, StreamReply, Transport
 
 NO_RESPONSE_CODE = "none"
-OTHER_LABEL = "other"
+UNKNOWN_REQUEST_LABEL = "other"
 _VERB_BY_METHOD = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
-class ApiCall(NamedTuple):
+class ApiCallLabels(NamedTuple):
     """The labels of a call; none of them contains a name given by a user."""
 
     verb: str
@@ -25,7 +25,9 @@ class ApiCall(NamedTuple):
 class MeteredTransport(Transport):
     """Calls `on_call` after each response; for a stream, when it begins."""
 
-    def __init__(self, inner: Transport, on_call: Callable[[ApiCall, float], None], clock: Callable[[], float]) -> None:
+    def __init__(
+        self, inner: Transport, on_call: Callable[[ApiCallLabels, float], None], clock: Callable[[], float]
+    ) -> None:
         self._inner = inner
         self._on_call = on_call
         self._clock = clock
@@ -56,10 +58,10 @@ class MeteredTransport(Transport):
         await self._inner.aclose()
 
     def _report_call(self, request: Request, code: str, started_at: float) -> None:
-        self._on_call(ApiCall(*verb_and_resource(request), code), self._clock() - started_at)
+        self._on_call(ApiCallLabels(*rbac_verb_and_resource(request), code), self._clock() - started_at)
 
 
-def verb_and_resource(request: Request) -> tuple[str, str]:
+def rbac_verb_and_resource(request: Request) -> tuple[str, str]:
     """Return the verb and the resource of a request as in RBAC rules: `patch`, `jobs.batch/status`."""
     _, root, *parts = request.path.split("/")
     group = ""
@@ -68,12 +70,12 @@ def verb_and_resource(request: Request) -> tuple[str, str]:
     elif root == "api" and len(parts) > 1:
         parts = parts[1:]
     else:
-        return request.method.lower(), OTHER_LABEL
+        return request.method.lower(), UNKNOWN_REQUEST_LABEL
     if parts[0] == "namespaces" and len(parts) > 2:
         parts = parts[2:]
     resource = f"{parts[0]}{group}" + (f"/{parts[2]}" if len(parts) > 2 else "")
     if request.method != "GET":
-        return _VERB_BY_METHOD.get(request.method, OTHER_LABEL), resource
+        return _VERB_BY_METHOD.get(request.method, UNKNOWN_REQUEST_LABEL), resource
     if len(parts) > 1:
         return "get", resource
     return "watch" if "watch" in request.query else "list", resource

@@ -18,11 +18,13 @@ from pliant.errors import ApiError, ServerError, TooManyRequests, Unreachable
 
 MAX_WRITES_IN_FLIGHT = 64  # default maximum; a higher limit does not help, because the server has its own limits
 INITIAL_WRITES_IN_FLIGHT = 8
-QUEUE_TIMEOUT_SECONDS = 30.0  # a write that waited longer is rejected, because the decision behind it may be outdated
+WRITE_QUEUE_TIMEOUT_SECONDS = (
+    30.0  # a write that waited longer is rejected, because the decision behind it may be outdated
+)
 MIN_RETRY_AFTER_SECONDS = 0.1  # used when the server responds `Retry-After: 0`
 _SERVICE_UNAVAILABLE = 503
 _NO_RESPONSE = Unreachable("no response")
-_QUEUE_TIMEOUT_MESSAGE = f"write not sent within {QUEUE_TIMEOUT_SECONDS:.0f}s: the server is busy"
+_QUEUE_TIMEOUT_MESSAGE = f"write not sent within {WRITE_QUEUE_TIMEOUT_SECONDS:.0f}s: the server is busy"
 _TIMER_SLACK_SECONDS = 1e-3  # a timer may fire this much too early
 
 _QueuedWrite = tuple[asyncio.Future[int], float]
@@ -67,16 +69,16 @@ class AdaptiveWriteLimiter:
         return WriteSlot(self, urgent)
 
     async def acquire(self, urgent: bool) -> int:
-        """Wait for a slot and return its epoch; raise `TooManyRequests` after `QUEUE_TIMEOUT_SECONDS`."""
+        """Wait for a slot and return its epoch; raise `TooManyRequests` after `WRITE_QUEUE_TIMEOUT_SECONDS`."""
         if not self.queued_count and self._has_capacity():
             self._start_write()
             return self._epoch
         loop = asyncio.get_running_loop()
         slot_future: asyncio.Future[int] = loop.create_future()
-        self._queues[0 if urgent else 1].append((slot_future, loop.time() + QUEUE_TIMEOUT_SECONDS))
+        self._queues[0 if urgent else 1].append((slot_future, loop.time() + WRITE_QUEUE_TIMEOUT_SECONDS))
         self.queued_count += 1
         if self._expiry_timer is None:
-            self._expiry_timer = loop.call_later(QUEUE_TIMEOUT_SECONDS, self._expire_queued)
+            self._expiry_timer = loop.call_later(WRITE_QUEUE_TIMEOUT_SECONDS, self._expire_queued)
         try:
             return await slot_future
         except asyncio.CancelledError:

@@ -23,7 +23,7 @@ from pliant.master.model import (
 )
 
 WORKER, CHIEF, EVALUATOR, PS = "worker", "chief", "evaluator", "ps"
-COMPLETING_TYPES = (CHIEF, WORKER, EVALUATOR)
+TYPES_REQUIRED_FOR_COMPLETION = (CHIEF, WORKER, EVALUATOR)
 """The job completes when these members have; parameter servers do not end by themselves."""
 PARAMETER_SERVER_STRATEGY = "ParameterServerStrategy"
 
@@ -48,15 +48,15 @@ class DecisionContext:
         return replace(self, state=state)
 
     @cached_property
-    def members(self) -> tuple[JobMember, ...]:
+    def unremoved_members(self) -> tuple[JobMember, ...]:
         """All members that the master has not removed."""
         removed = frozenset(self.state.removed_members)
         return tuple(member for member in self.snapshot.members if str(member.key) not in removed)
 
     @cached_property
-    def member_by_slot(self) -> dict[MemberSlot, JobMember]:
+    def newest_member_by_slot(self) -> dict[MemberSlot, JobMember]:
         newest: dict[MemberSlot, JobMember] = {}
-        for member in self.members:
+        for member in self.unremoved_members:
             if member.slot not in newest or newest[member.slot].key.id < member.key.id:
                 newest[member.slot] = member
         return newest
@@ -67,17 +67,17 @@ class DecisionContext:
         slots = (parse_slot(text) for text in self.state.newest_ids if text not in self.state.abandoned_slots)
         return tuple(sorted(slots))
 
-    def members_of_type(self, member_type: str, *statuses: MemberStatus) -> list[JobMember]:
+    def newest_members_of_type(self, member_type: str, *statuses: MemberStatus) -> list[JobMember]:
         """Return the newest members of a type, by rank, in any of these statuses or in all."""
         members = [
             member
-            for slot, member in self.member_by_slot.items()
+            for slot, member in self.newest_member_by_slot.items()
             if slot.type == member_type and str(slot) not in self.state.abandoned_slots
         ]
         return sorted((m for m in members if not statuses or m.status in statuses), key=lambda m: m.rank)
 
     def running_members(self, member_type: str) -> list[JobMember]:
-        return self.members_of_type(member_type, MemberStatus.RUNNING)
+        return self.newest_members_of_type(member_type, MemberStatus.RUNNING)
 
     def may_tune(self, member_type: str) -> bool:
         """Return whether the master may choose sizes and resources of a type."""
@@ -94,7 +94,9 @@ class DecisionContext:
         """Return whether this time has passed; False if `since` is None."""
         return since is not None and self.now - since >= timedelta(seconds=seconds)
 
-    def new_pods(self, resources_by_slot: Iterable[tuple[MemberSlot, PodResources]]) -> tuple[MemberPodRequest, ...]:
+    def build_pod_requests(
+        self, resources_by_slot: Iterable[tuple[MemberSlot, PodResources]]
+    ) -> tuple[MemberPodRequest, ...]:
         """Return a request for a new member of each slot, with unused ids."""
         ids, pods = dict(self.state.highest_ids), []
         for slot, resources in resources_by_slot:
@@ -116,7 +118,7 @@ class DecisionContext:
     def state_without_slots(self, slots: Iterable[MemberSlot]) -> BrainState:
         """Return the state without some slots, whose members count as removed."""
         dropped = set(slots)
-        removed = [str(member.key) for member in self.members if member.slot in dropped]
+        removed = [str(member.key) for member in self.unremoved_members if member.slot in dropped]
         newest_ids = {text: id_ for text, id_ in self.state.newest_ids.items() if parse_slot(text) not in dropped}
         return replace(self.state, newest_ids=newest_ids, removed_members=(*self.state.removed_members, *removed))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from pliant.master.brain import formatting
-from pliant.master.brain.context import COMPLETING_TYPES, WORKER, DecisionContext, RuleResult, parse_slot
+from pliant.master.brain.context import TYPES_REQUIRED_FOR_COMPLETION, WORKER, DecisionContext, RuleResult, parse_slot
 from pliant.master.brain.failures import abandon_unrecoverable_slots, find_empty_slots
 from pliant.master.brain.observe import state_with_snapshot
 from pliant.master.brain.rules.initial_sizing import (
@@ -22,8 +22,8 @@ from pliant.master.brain.rules.slow_members import (
     replace_slowest_straggler,
     state_with_worker_speeds,
 )
-from pliant.master.brain.rules.unschedulable import cancel_pending_growth, shrink_pending_members
-from pliant.master.brain.rules.worker_scaling import scale_workers
+from pliant.master.brain.rules.unschedulable import cancel_pending_growth, reduce_pending_member_resources
+from pliant.master.brain.rules.worker_scaling import tune_worker_count
 from pliant.master.brain.state import BrainState
 from pliant.master.brain.timing import BrainTiming
 from pliant.master.model import JobCompletion, JobSnapshot, MemberSlot, ScaleAction
@@ -45,7 +45,7 @@ def detect_job_completion(context: DecisionContext) -> JobCompletion | None:
     for text, reason in context.state.abandoned_slots.items():
         if context.is_critical_slot(parse_slot(text)):
             return JobCompletion(has_succeeded=False, reason=reason)
-    slots = [slot for slot in context.required_slots if slot.type in COMPLETING_TYPES]
+    slots = [slot for slot in context.required_slots if slot.type in TYPES_REQUIRED_FOR_COMPLETION]
     succeeded = [slot for slot in slots if str(slot) in context.state.succeeded_slots]
     if slots and len(succeeded) == len(slots):
         names = [f"{slot.type}-{context.state.newest_ids[str(slot)]}" for slot in succeeded]
@@ -66,18 +66,18 @@ DECISION_RULES: Final[tuple[Callable[[DecisionContext], RuleResult | None], ...]
     request_missing_members,
     replace_hung_members,
     cancel_pending_growth,
-    shrink_pending_members,
+    reduce_pending_member_resources,
     remove_replaced_servers,
     size_workers_by_usage,
     size_servers_by_usage,
     replace_overloaded_servers,
     replace_slowest_straggler,
-    scale_workers,
+    tune_worker_count,
 )
 """In order of urgency: initial members, missing members, unschedulable members, improvements."""
 
 
-def observe_snapshot(snapshot: JobSnapshot, state: BrainState, timing: BrainTiming | None = None) -> BrainState:
+def observe_without_deciding(snapshot: JobSnapshot, state: BrainState, timing: BrainTiming | None = None) -> BrainState:
     """Return the state after a snapshot, without a decision."""
     return state_with_snapshot(DecisionContext(snapshot, state, timing or BrainTiming()))
 

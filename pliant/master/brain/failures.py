@@ -51,7 +51,7 @@ def find_empty_slots(context: DecisionContext) -> dict[MemberSlot, JobMember | N
     for slot in context.required_slots:
         if str(slot) in context.state.succeeded_slots:
             continue
-        member = context.member_by_slot.get(slot)
+        member = context.newest_member_by_slot.get(slot)
         newest = MemberKey(slot.type, context.state.newest_ids[str(slot)])
         if member is None or member.key.id < newest.id:
             if _is_member_missing(context, newest):
@@ -78,8 +78,8 @@ def abandon_unrecoverable_slots(context: DecisionContext) -> BrainState:
 def decide_replacements(context: DecisionContext) -> dict[MemberSlot, tuple[JobMember | None, ReplacementDecision]]:
     """Decide for each empty slot; all replacements together stay within the memory limit of the job."""
     empty = find_empty_slots(context)
-    available = limits.remaining_resources(context).memory or 0
-    share = available // max(len(empty), 1) // limits.MEMORY_GRANULARITY * limits.MEMORY_GRANULARITY
+    available = limits.remaining_job_resources(context).memory or 0
+    share = available // max(len(empty), 1) // limits.MEMORY_STEP_BYTES * limits.MEMORY_STEP_BYTES
     reserved = {slot: _reserved_memory(context, slot, member, share) for slot, member in empty.items()}
     spare = max(available - sum(reserved.values()), 0)
     decisions: dict[MemberSlot, tuple[JobMember | None, ReplacementDecision]] = {}
@@ -125,8 +125,13 @@ def _decide_after_oom(
     old = member.resources.memory or resources.memory
     if old is None or not context.may_tune(slot.type):
         return _decide_by_restart_limit(context, slot, member, MemberExitCause.OUT_OF_MEMORY.value, resources)
-    new = min(max(2 * old, resources.memory or 0), old + MAX_OOM_INCREASE_BYTES, limits.MAX_POD_MEMORY, max_memory)
-    new = old + (new - old) // limits.MEMORY_GRANULARITY * limits.MEMORY_GRANULARITY
+    new = min(
+        max(2 * old, resources.memory or 0),
+        old + MAX_OOM_INCREASE_BYTES,
+        limits.MAX_OOM_RAISED_MEMORY_BYTES,
+        max_memory,
+    )
+    new = old + (new - old) // limits.MEMORY_STEP_BYTES * limits.MEMORY_STEP_BYTES
     if new <= old:
         reason = f"{member.key} ran out of memory with {formatting.format_memory(old)}, and the limits allow no more"
         return ReplacementDecision(should_replace=False, reason=reason, resources=resources)
@@ -155,7 +160,7 @@ def _is_failure_final(context: DecisionContext, slot: MemberSlot) -> bool:
 def _is_member_missing(context: DecisionContext, key: MemberKey) -> bool:
     """Return whether a member has disappeared, or has not appeared within the timeout."""
     observations = context.state.observations
-    if key in observations.observed:
+    if key in observations.observed_members:
         return True
     started_at = observations.started_at or context.now
     since = max(started_at, observations.requested_at.get(key, started_at))

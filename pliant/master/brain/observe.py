@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from pliant.master.brain.context import PS, WORKER, DecisionContext, parse_slot
-from pliant.master.brain.rules.initial_sizing import unmet_sizes
+from pliant.master.brain.rules.initial_sizing import unmet_requested_sizes
 from pliant.master.brain.state import BrainState, CpuUsageWindow, MemberProgress, TransientObservations
 from pliant.master.model import Heartbeat, JobMember, MemberKey, MemberSlot, MemberStatus, PodResources, SizingStage
 
@@ -36,7 +36,7 @@ def state_with_snapshot(context: DecisionContext) -> BrainState:
         latest_resources=_latest_resources(context),
         observations=_update_observations(context, stage),
     )
-    are_missing = bool(unmet_sizes(context.with_state(state)))
+    are_missing = bool(unmet_requested_sizes(context.with_state(state)))
     missing_since = (state.observations.members_missing_since or context.now) if are_missing else None
     state = replace(state, observations=replace(state.observations, members_missing_since=missing_since))
     if context.job.is_suspended and not snapshot.members and newest_ids:
@@ -61,7 +61,7 @@ def _state_when_suspended(state: BrainState) -> BrainState:
     return replace(state, stage=SizingStage.CREATE, newest_ids={}, removed_members=(), resume_sizes=sizes)
 
 
-def state_with_arrivals(state: BrainState, rank_by_member: Mapping[MemberKey, int]) -> BrainState:
+def state_with_appeared_members(state: BrainState, rank_by_member: Mapping[MemberKey, int]) -> BrainState:
     """Return the state after members appeared, which may be gone already."""
     newest_ids, highest_ids = dict(state.newest_ids), dict(state.highest_ids)
     for key, rank in rank_by_member.items():
@@ -70,17 +70,21 @@ def state_with_arrivals(state: BrainState, rank_by_member: Mapping[MemberKey, in
         highest_ids[key.type] = max(highest_ids.get(key.type, -1), key.id)
         slot = str(MemberSlot(key.type, rank))
         newest_ids[slot] = max(newest_ids.get(slot, -1), key.id)
-    observations = replace(state.observations, observed=state.observations.observed | rank_by_member.keys())
+    observations = replace(
+        state.observations, observed_members=state.observations.observed_members | rank_by_member.keys()
+    )
     return replace(state, newest_ids=newest_ids, highest_ids=highest_ids, observations=observations)
 
 
 def _latest_resources(context: DecisionContext) -> dict[str, PodResources]:
-    members = sorted(context.members, key=lambda member: member.key.id)
+    members = sorted(context.unremoved_members, key=lambda member: member.key.id)
     return {**context.state.latest_resources, **{member.key.type: member.resources for member in members}}
 
 
 def _succeeded_slots(context: DecisionContext) -> tuple[str, ...]:
-    done = [str(slot) for slot, member in context.member_by_slot.items() if member.status is MemberStatus.SUCCEEDED]
+    done = [
+        str(slot) for slot, member in context.newest_member_by_slot.items() if member.status is MemberStatus.SUCCEEDED
+    ]
     return tuple(dict.fromkeys((*context.state.succeeded_slots, *done))) if done else context.state.succeeded_slots
 
 
@@ -88,7 +92,7 @@ def _update_observations(context: DecisionContext, stage: SizingStage) -> Transi
     old, now = context.state.observations, context.now
     if old.started_at is None or context.job.is_suspended:
         old = TransientObservations(started_at=now, requested_at=old.requested_at)
-    running = [member for member in context.members if member.status is MemberStatus.RUNNING]
+    running = [member for member in context.unremoved_members if member.status is MemberStatus.RUNNING]
     workers = frozenset(member.key for member in running if member.key.type == WORKER)
     reporting = [(member, member.heartbeat) for member in running if member.heartbeat is not None]
     servers = [(member.key, heartbeat) for member, heartbeat in reporting if member.key.type == PS]
@@ -98,11 +102,13 @@ def _update_observations(context: DecisionContext, stage: SizingStage) -> Transi
         stage_since=old.stage_since if stage is context.state.stage and old.stage_since else now,
         running_workers=workers,
         workers_unchanged_since=old.workers_unchanged_since if workers == old.running_workers else now,
-        observed=old.observed | keys,
+        observed_members=old.observed_members | keys,
         requested_at={key: at for key, at in old.requested_at.items() if key not in keys},
         throughput_windows={key: window for key, window in old.throughput_windows.items() if key in workers},
         cpu_windows={key: _update_cpu_window(old.cpu_windows.get(key), heartbeat, now) for key, heartbeat in servers},
-        progress={m.key: _update_progress(old.progress.get(m.key), heartbeat, now) for m, heartbeat in reporting},
+        progress_by_member={
+            m.key: _update_progress(old.progress_by_member.get(m.key), heartbeat, now) for m, heartbeat in reporting
+        },
         peak_usage=_update_peak_usage(old.peak_usage, reporting),
     )
 

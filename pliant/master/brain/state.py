@@ -16,9 +16,9 @@ class ThroughputWindow(NamedTuple):
     """The samples of a worker when its observation window began, and for how many windows it has been slow."""
 
     started_at: datetime
-    samples: float
-    slow_windows: int = 0
-    rate: float | None = None
+    samples_at_start: float
+    slow_window_count: int = 0
+    previous_window_rate: float | None = None
 
 
 class CpuUsageWindow(NamedTuple):
@@ -47,11 +47,11 @@ class TransientObservations:
     stage_since: datetime | None = None
     running_workers: frozenset[MemberKey] = frozenset()
     workers_unchanged_since: datetime | None = None
-    observed: frozenset[MemberKey] = frozenset()
+    observed_members: frozenset[MemberKey] = frozenset()
     requested_at: Mapping[MemberKey, datetime] = field(default_factory=dict)
     throughput_windows: Mapping[MemberKey, ThroughputWindow] = field(default_factory=dict)
     cpu_windows: Mapping[MemberKey, CpuUsageWindow] = field(default_factory=dict)
-    progress: Mapping[MemberKey, MemberProgress] = field(default_factory=dict)
+    progress_by_member: Mapping[MemberKey, MemberProgress] = field(default_factory=dict)
     peak_usage: Mapping[str, PodResources] = field(default_factory=dict)  # the highest usage of one member, by type
     members_missing_since: datetime | None = None
     """Since when fewer members are known than the operator was asked for."""

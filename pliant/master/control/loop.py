@@ -15,17 +15,17 @@ from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import Pod
 from pliant.kube.resources import PODS
-from pliant.master.brain.decide import decide_next_action, observe_snapshot
-from pliant.master.brain.observe import state_with_arrivals
+from pliant.master.brain.decide import decide_next_action, observe_without_deciding
+from pliant.master.brain.observe import state_with_appeared_members
 from pliant.master.brain.state import BrainState, load_brain_state
 from pliant.master.brain.timing import BrainTiming
 from pliant.master.control.parsing import JOB_LABEL, member_key_and_rank, members_from_pods, parse_elastic_job
 from pliant.master.control.scale_plans import (
     ELASTIC_JOBS,
     SCALE_PLANS,
+    blocks_next_plan,
     build_scale_plan,
-    has_requested_members,
-    is_blocking_plan,
+    have_requested_members_appeared,
     next_plan_number,
     plan_message,
     plan_phase,
@@ -77,7 +77,7 @@ class MasterLoop:
             client, ELASTIC_JOBS, dict, namespace=job.namespace, fields=by_name, on_change=self._on_change
         )
 
-    async def run(self) -> JobCompletion:
+    async def run_until_job_ends(self) -> JobCompletion:
         informers = (self._pods, self._plans, self._jobs)
         tasks = [asyncio.create_task(informer.run()) for informer in informers]
         try:
@@ -130,9 +130,9 @@ class MasterLoop:
         self._service.set_members(members)
         arrivals, self._arrived_ranks = self._arrived_ranks, {}
         if arrivals:
-            self.state = state_with_arrivals(self.state, arrivals)
+            self.state = state_with_appeared_members(self.state, arrivals)
         snapshot = self._build_snapshot(members, now)
-        self._save_state(observe_snapshot(snapshot, self.state, self._timing))
+        self._save_state(observe_without_deciding(snapshot, self.state, self._timing))
         if not job_exists or self._is_plan_pending(now):
             return None
         decision, state = decide_next_action(snapshot, self.state, self._timing)
@@ -163,9 +163,9 @@ class MasterLoop:
             now=now,
             job=self._job,
             members=members,
-            speed_by_workers=service.speed_by_workers(),
-            shards_left=service.dispatcher.shards_left,
-            are_shards_done=service.dispatcher.is_done,
+            speed_by_worker_count=service.speed_by_worker_count(),
+            unassigned_shard_count=service.dispatcher.unassigned_shard_count,
+            are_shards_done=service.dispatcher.are_datasets_done,
         )
 
     def _is_plan_pending(self, now: datetime) -> bool:
@@ -178,7 +178,7 @@ class MasterLoop:
             return True
         # Plans of an earlier master: the operator carries them out or deletes them.
         return any(
-            (plan["metadata"].get("labels") or {}).get("scale-type") == "auto" and is_blocking_plan(plan)
+            (plan["metadata"].get("labels") or {}).get("scale-type") == "auto" and blocks_next_plan(plan)
             for plan in plans.values()
             if owner_job_name(plan) == self._job.name
         )
@@ -192,9 +192,9 @@ class MasterLoop:
         if plan is not None and plan_phase(plan) == "Failed":
             self._abandon_plan(sent, plan_message(plan), now)
             return True
-        has_members = has_requested_members(sent.action, self.state.newest_ids)
+        has_members = have_requested_members_appeared(sent.action, self.state.newest_ids)
         is_waiting_for_pods = not has_members and now - sent.sent_at < POD_APPEARANCE_TIMEOUT
-        if (plan is not None and is_blocking_plan(plan)) or is_waiting_for_pods:
+        if (plan is not None and blocks_next_plan(plan)) or is_waiting_for_pods:
             return True
         log.info("scale plan completed", extra={"plan": sent.name})
         self._sent_plan, self._failures, self._not_before = None, 0, None
@@ -209,7 +209,7 @@ class MasterLoop:
         try:
             body = build_scale_plan(self._job, action, name)
             created = await self._client.create(SCALE_PLANS, self._job.namespace, body)
-            self._plans.store.note_written(created)
+            self._plans.store.apply_own_write(created)
         except AlreadyExists:
             self._service.brain_state = {**self._service.brain_state, "next_plan_number": number + 1}
             self._changed.set()

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pliant.errors import InvalidSpec
 from pliant.frontends.elasticjob.types import (
-    MASTER,
+    MASTER_REPLICA_TYPE,
     PARAMETER_SERVER_STRATEGY,
     WORKER,
     ElasticJobSpec,
@@ -30,15 +30,15 @@ from pliant.master.model import (
 from pliant.model.state import EngineState, SizeRequester
 
 DEFAULT_RESTARTS, MAX_RESTARTS = 3, 5
-USER_REQUESTERS: Final = (SizeRequester.MANUAL_PLAN, SizeRequester.SPEC, SizeRequester.SCALE)
-TUNING_MODES: Final = ("", "single-job", "cluster")
+USER_SIZE_REQUESTERS: Final = (SizeRequester.MANUAL_PLAN, SizeRequester.SPEC, SizeRequester.SCALE)
+OPTIMIZE_MODES_WITH_TUNING: Final = ("", "single-job", "cluster")
 """Values of `optimizeMode` in which the master may choose sizes; `cluster` without a Brain means `single-job`."""
 LABEL_PREFIX: Final = "elasticjob.dlrover/"
 JOB_LABEL, TYPE_LABEL, ID_LABEL, RANK_LABEL, RELAUNCHES_LABEL = (
     LABEL_PREFIX + name for name in ("name", "replica-type", "replica-index", "rank-index", "relaunch-count")
 )
 MASTER_TYPE: Final = "dlrover-master"
-PORT_BY_TYPE: Final = {"ps": 2222}
+MEMBER_PORT_BY_TYPE: Final = {"ps": 2222}
 DEFAULT_MEMBER_PORT: Final = 3333
 _STATUS_BY_PHASE: Final = {
     "Pending": MemberStatus.PENDING,
@@ -54,7 +54,9 @@ def parse_elastic_job(raw: Mapping[str, Any]) -> MasterJobSpec:
     spec = decode(ElasticJobSpec, raw.get("spec"), "spec")
     state = _read_engine_state(raw)
     roles = {
-        name: _parse_role(name, replica, spec, state) for name, replica in spec.replica_specs.items() if name != MASTER
+        name: _parse_role(name, replica, spec, state)
+        for name, replica in spec.replica_specs.items()
+        if name != MASTER_REPLICA_TYPE
     }
     return MasterJobSpec(
         namespace=metadata.get("namespace") or "default",
@@ -64,7 +66,7 @@ def parse_elastic_job(raw: Mapping[str, Any]) -> MasterJobSpec:
         resource_limits=parse_resources(spec.resource_limits, "spec.resourceLimits"),
         roles=roles,
         is_suspended=spec.suspend or spec.suspended,
-        allows_tuning=spec.optimize_mode in TUNING_MODES,
+        allows_tuning=spec.optimize_mode in OPTIMIZE_MODES_WITH_TUNING,
     )
 
 
@@ -96,7 +98,7 @@ def _parse_role(
         restart_limit=min(restarts, MAX_RESTARTS),
         restarts_always=(template.get("spec") or {}).get("restartPolicy") == "Always",
         user_requested_size=_user_requested_size(name, state),
-        operator_requested_size=state.group(name).applied_size if state is not None else None,
+        operator_applied_size=state.group(name).applied_size if state is not None else None,
     )
 
 
@@ -112,7 +114,7 @@ def _user_requested_size(name: str, state: EngineState | None) -> int | None:
     if state is None:
         return None
     group = state.group(name)
-    return group.size_requests[group.latest_requester].size if group.latest_requester in USER_REQUESTERS else None
+    return group.size_requests[group.latest_requester].size if group.latest_requester in USER_SIZE_REQUESTERS else None
 
 
 def _read_engine_state(raw: Mapping[str, Any]) -> EngineState | None:
@@ -148,7 +150,7 @@ def _member_from_pod(pod: Pod, heartbeats: Mapping[MemberKey, Heartbeat], now: d
     started_at = main.state.running.started_at if main and main.state.running else None
     has_finished = pod.status.phase in ("Succeeded", "Failed")
     relaunches = pod.metadata.labels.get(RELAUNCHES_LABEL, "0")
-    port = PORT_BY_TYPE.get(key.type, DEFAULT_MEMBER_PORT)
+    port = MEMBER_PORT_BY_TYPE.get(key.type, DEFAULT_MEMBER_PORT)
     return JobMember(
         key=key,
         rank=rank,

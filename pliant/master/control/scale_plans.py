@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from pliant.kube.resources import Resource
-from pliant.master.control.parsing import DEFAULT_MEMBER_PORT, JOB_LABEL, PORT_BY_TYPE
+from pliant.master.control.parsing import DEFAULT_MEMBER_PORT, JOB_LABEL, MEMBER_PORT_BY_TYPE
 from pliant.master.model import MIB, MasterJobSpec, MemberKey, MemberPodRequest, PodResources, ScaleAction
 
 ELASTIC_JOBS: Final = Resource("elastic.iml.github.io", "v1alpha1", "elasticjobs", "ElasticJob")
 SCALE_PLANS: Final = Resource("elastic.iml.github.io", "v1alpha1", "scaleplans", "ScalePlan")
 STAGE_ANNOTATION: Final = "pliant/sizing-stage"
-FINAL_PHASES: Final = ("Succeeded", "Failed")
+FINAL_PLAN_PHASES: Final = ("Succeeded", "Failed")
 
 
 def build_scale_plan(job: MasterJobSpec, action: ScaleAction, plan_name: str) -> dict[str, Any]:
@@ -39,13 +39,13 @@ def build_scale_plan(job: MasterJobSpec, action: ScaleAction, plan_name: str) ->
             "namespace": job.namespace,
             "labels": {"scale-type": "auto", JOB_LABEL: job.name},
             "annotations": {STAGE_ANNOTATION: str(action.stage)},
-            "ownerReferences": [{**owner_reference(job), "blockOwnerDeletion": True}],
+            "ownerReferences": [{**elastic_job_owner_reference(job), "blockOwnerDeletion": True}],
         },
         "spec": spec,
     }
 
 
-def owner_reference(job: MasterJobSpec) -> dict[str, Any]:
+def elastic_job_owner_reference(job: MasterJobSpec) -> dict[str, Any]:
     return {"apiVersion": ELASTIC_JOBS.api_version, "kind": ELASTIC_JOBS.kind, "name": job.name, "uid": job.uid}
 
 
@@ -64,16 +64,16 @@ def plan_message(plan: Mapping[str, Any]) -> str:
     return str((plan.get("status") or {}).get("message") or "")
 
 
-def is_blocking_plan(plan: Mapping[str, Any]) -> bool:
+def blocks_next_plan(plan: Mapping[str, Any]) -> bool:
     """Return whether the next plan must wait for this one.
 
     A plan that migrates pods does not block while the replacements start; the operator removes the old pods later.
     """
     phase = plan_phase(plan)
-    return phase not in FINAL_PHASES and not (phase == "Scaling" and (plan.get("spec") or {}).get("migratePods"))
+    return phase not in FINAL_PLAN_PHASES and not (phase == "Scaling" and (plan.get("spec") or {}).get("migratePods"))
 
 
-def has_requested_members(action: ScaleAction, newest_ids: Mapping[str, int]) -> bool:
+def have_requested_members_appeared(action: ScaleAction, newest_ids: Mapping[str, int]) -> bool:
     """Return whether all members requested by an action have been observed; `newest_ids` is keyed by slot."""
     if any(newest_ids.get(f"{pod.key.type}/{pod.rank}", -1) < pod.key.id for pod in action.create_pods):
         return False
@@ -92,7 +92,7 @@ def to_quantities(resources: PodResources) -> dict[str, str]:
 
 
 def _plan_pod_entry(job: MasterJobSpec, pod_request: MemberPodRequest) -> dict[str, Any]:
-    port = PORT_BY_TYPE.get(pod_request.key.type, DEFAULT_MEMBER_PORT)
+    port = MEMBER_PORT_BY_TYPE.get(pod_request.key.type, DEFAULT_MEMBER_PORT)
     return {
         **_plan_pod_reference(job, pod_request.key),
         "rankIndex": pod_request.rank,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Set
 from typing import Any
 
 from pliant.errors import UserError
-from pliant.master.data.shards import DatasetSpec, DataShard, ShardedDataset, ShardLeaseHolder
+from pliant.master.data.shards import DatasetSpec, DataShard, MemberProcess, ShardedDataset
 from pliant.master.model import MemberKey
 
 MAX_DATASETS = 64
@@ -24,7 +24,7 @@ class ShardDispatcher:
     def __init__(self, lease_seconds: float) -> None:
         self._lease_seconds = lease_seconds
         self._datasets: dict[str, ShardedDataset] = {}
-        self._renewed_at: dict[ShardLeaseHolder, float] = {}
+        self._renewed_at: dict[MemberProcess, float] = {}
         self._shard_takers: dict[MemberKey, None] = {}
         self._awaited_members: set[MemberKey] = set()
         self.returned_count = 0  # shards that were taken back from lost members and processes
@@ -34,12 +34,12 @@ class ShardDispatcher:
         return self._datasets.values()
 
     @property
-    def shards_left(self) -> int | None:
+    def unassigned_shard_count(self) -> int | None:
         """Shards that are neither assigned nor done; None without datasets."""
         return sum(data.available_count for data in self.datasets) if self._datasets else None
 
     @property
-    def is_done(self) -> bool:
+    def are_datasets_done(self) -> bool:
         return bool(self._datasets) and all(data.is_done for data in self.datasets)
 
     def register_dataset(self, spec: DatasetSpec) -> bool:
@@ -61,23 +61,23 @@ class ShardDispatcher:
             raise UnknownDataset(f"dataset {name!r} not found: register it first (POST /v1/datasets)")
         return self._datasets[name]
 
-    def renew_lease(self, holder: ShardLeaseHolder, now: float) -> None:
+    def renew_lease(self, holder: MemberProcess, now: float) -> None:
         self._renewed_at[holder] = now
 
-    def take_shard(self, dataset: str, holder: ShardLeaseHolder) -> DataShard | None:
+    def take_shard(self, dataset: str, holder: MemberProcess) -> DataShard | None:
         """Assign the next shard of a dataset to a process; return None if no shard is available."""
         self._shard_takers[holder.member] = None
         return self.get_dataset(dataset).take_next(holder)
 
-    def confirm_held(self, holder: ShardLeaseHolder, held_positions: Mapping[str, list[int]]) -> None:
+    def assign_reported_shards(self, holder: MemberProcess, held_positions: Mapping[str, list[int]]) -> None:
         """Assign the shards that a process reports to hold; ignore unknown datasets, which it will report again."""
         for name in held_positions.keys() & self._datasets.keys():
-            self._datasets[name].confirm_held(holder, held_positions[name])
+            self._datasets[name].assign_reported_shards(holder, held_positions[name])
 
-    def mark_done(self, done: Mapping[str, list[int]]) -> int:
+    def mark_shards_done(self, done: Mapping[str, list[int]]) -> int:
         """Mark shards of known datasets as done; return how many records were added."""
         known = done.keys() & self._datasets.keys()
-        return sum([self._datasets[name].mark_done(position) for name in known for position in done[name]])
+        return sum([self._datasets[name].mark_shard_done(position) for name in known for position in done[name]])
 
     @property
     def shard_takers(self) -> Collection[MemberKey]:
@@ -94,7 +94,7 @@ class ShardDispatcher:
         self._awaited_members = self._awaited_members.difference(keys) if keys is not None else set()
         return was_waiting and not self._awaited_members
 
-    def release_members(self, keys: Set[MemberKey]) -> int:
+    def release_shards_of_members(self, keys: Set[MemberKey]) -> int:
         """Take back all shards of members that are gone; return how many."""
         for key in self._shard_takers.keys() & keys:
             del self._shard_takers[key]
@@ -109,10 +109,10 @@ class ShardDispatcher:
             del self._renewed_at[holder]
         return released
 
-    def _release_holders(self, should_release: Callable[[ShardLeaseHolder], bool]) -> int:
+    def _release_holders(self, should_release: Callable[[MemberProcess], bool]) -> int:
         released = 0
         for data in self.datasets:
-            released += data.release_holders([holder for holder in data.holders() if should_release(holder)])
+            released += data.release_shards_of_holders([holder for holder in data.holders() if should_release(holder)])
         self.returned_count += released
         return released
 
@@ -123,11 +123,11 @@ class ShardDispatcher:
         datasets = [data.dump_state() for data in self.datasets]
         return {"datasets": datasets, "returned": self.returned_count, "shard_takers": takers}
 
-    def load_state(self, state: Mapping[str, Any], workers: Collection[MemberKey] = ()) -> None:
+    def load_state(self, state: Mapping[str, Any], possible_takers: Collection[MemberKey] = ()) -> None:
         """Restore a saved state; `workers` may have taken shards after it was saved."""
         datasets = [ShardedDataset.from_state(data) for data in state["datasets"]]
         self._datasets = {data.spec.name: data for data in datasets}
         takers = [MemberKey(type_, id_) for type_, ids in state["shard_takers"].items() for id_ in ids]
         self._shard_takers = dict.fromkeys(takers)
-        self._awaited_members = {*takers, *workers} if datasets else set()
+        self._awaited_members = {*takers, *possible_takers} if datasets else set()
         self.returned_count = state["returned"]

@@ -19,11 +19,11 @@ from pliant.master.model import MemberKey
 
 _DATASET_NAME = re.compile(r"[A-Za-z0-9][-_.A-Za-z0-9]{0,62}")
 _FEISTEL_ROUNDS = 4
-MAX_SHARDS = 2**48
+MAX_DATASET_SHARDS = 2**48
 MAX_UNRECORDED_SHARDS = 100_000  # limit of positions that a member reports and a new master does not know
 
 
-class ShardLeaseHolder(NamedTuple):
+class MemberProcess(NamedTuple):
     """A process of a member; a pod may run several. Prints as `worker-3.17`."""
 
     member: MemberKey
@@ -33,7 +33,7 @@ class ShardLeaseHolder(NamedTuple):
         return f"{self.member}.{self.process}"
 
     @classmethod
-    def parse(cls, text: str) -> ShardLeaseHolder:
+    def parse(cls, text: str) -> MemberProcess:
         member, _, process = text.rpartition(".")
         kind, _, number = member.rpartition("-")
         return cls(MemberKey(kind, int(number)), int(process))
@@ -62,7 +62,7 @@ class DatasetSpec:
         for field in ("size", "shard_size", "epochs"):
             if getattr(self, field) < 1:
                 raise InvalidSpec(field, f"must be at least 1, got {getattr(self, field)}")
-        if self.total_shards > MAX_SHARDS:
+        if self.total_shards > MAX_DATASET_SHARDS:
             raise InvalidSpec("shard_size", f"must be larger: {self.total_shards} shards are too many")
 
     @property
@@ -86,8 +86,8 @@ class ShardedDataset:
         self.spec = spec
         self._next_position = 0
         self._returned: OrderedDict[int, None] = OrderedDict()
-        self._holder_by_position: dict[int, ShardLeaseHolder] = {}
-        self._positions_by_holder: dict[ShardLeaseHolder, set[int]] = {}
+        self._holder_by_position: dict[int, MemberProcess] = {}
+        self._positions_by_holder: dict[MemberProcess, set[int]] = {}
 
     @property
     def available_count(self) -> int:
@@ -105,10 +105,10 @@ class ShardedDataset:
     def is_done(self) -> bool:
         return self.done_count == self.spec.total_shards
 
-    def holders(self) -> Iterable[ShardLeaseHolder]:
+    def holders(self) -> Iterable[MemberProcess]:
         return self._positions_by_holder.keys()
 
-    def take_next(self, holder: ShardLeaseHolder) -> DataShard | None:
+    def take_next(self, holder: MemberProcess) -> DataShard | None:
         if self._returned:
             position, _ = self._returned.popitem(last=False)
         elif self._next_position < self.spec.total_shards:
@@ -119,7 +119,7 @@ class ShardedDataset:
         self._assign(position, holder)
         return self.spec.shard_at(position)
 
-    def mark_done(self, position: int) -> int:
+    def mark_shard_done(self, position: int) -> int:
         """Mark a shard as done, whatever process reports it and however late; return how many records were added."""
         self._check_position(position)
         if position >= self._next_position:
@@ -134,7 +134,7 @@ class ShardedDataset:
         shard = self.spec.shard_at(position)
         return shard.end - shard.start
 
-    def return_shard(self, position: int, holder: ShardLeaseHolder) -> bool:
+    def return_failed_shard(self, position: int, holder: MemberProcess) -> bool:
         """Take back a shard that its holder could not process; it is assigned again after other returned shards."""
         self._check_position(position)
         if self._holder_by_position.get(position) != holder:
@@ -143,7 +143,9 @@ class ShardedDataset:
         self._returned[position] = None
         return True
 
-    def confirm_held(self, holder: ShardLeaseHolder, positions: Iterable[int], *, release_others: bool = False) -> int:
+    def assign_reported_shards(
+        self, holder: MemberProcess, positions: Iterable[int], *, release_others: bool = False
+    ) -> int:
         """Assign the shards that a holder reports; with `release_others`, take back its others and return how many."""
         claimed = set(positions)
         for position in sorted(claimed):
@@ -157,7 +159,7 @@ class ShardedDataset:
             return 0
         return self._return_to_front(self._positions_by_holder[holder] - claimed)
 
-    def release_holders(self, holders: Iterable[ShardLeaseHolder]) -> int:
+    def release_shards_of_holders(self, holders: Iterable[MemberProcess]) -> int:
         """Take back all shards of some holders, to be assigned first; return how many."""
         positions = {position for holder in holders for position in self._positions_by_holder.get(holder, ())}
         return self._return_to_front(positions)
@@ -182,7 +184,7 @@ class ShardedDataset:
         if not 0 <= position < min(self.spec.total_shards, self._next_position + ahead):
             raise InvalidSpec("position", f"shard {position} of dataset {self.spec.name} is not assigned")
 
-    def _assign(self, position: int, holder: ShardLeaseHolder) -> None:
+    def _assign(self, position: int, holder: MemberProcess) -> None:
         self._holder_by_position[position] = holder
         self._positions_by_holder.setdefault(holder, set()).add(position)
 
@@ -211,7 +213,7 @@ class ShardedDataset:
         dataset._returned = OrderedDict.fromkeys(_decode_runs(state["returned"]))
         for holder, runs in state["held"].items():
             for position in _decode_runs(runs):
-                dataset._assign(position, ShardLeaseHolder.parse(holder))
+                dataset._assign(position, MemberProcess.parse(holder))
         return dataset
 
 

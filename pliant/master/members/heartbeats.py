@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
-from pliant.master.data.shards import ShardLeaseHolder
+from pliant.master.data.shards import MemberProcess
 from pliant.master.model import Heartbeat, MemberKey
 
 
@@ -22,20 +22,20 @@ class HeartbeatTracker:
     def by_member(self) -> Mapping[MemberKey, Heartbeat]:
         return self._heartbeats
 
-    def record(self, holder: ShardLeaseHolder, process_report: Heartbeat, now: float) -> Heartbeat:
+    def record_process_report(self, sender: MemberProcess, process_report: Heartbeat, now: float) -> Heartbeat:
         """Store the report of one process; return the heartbeat of its member."""
-        reports = self._reports.setdefault(holder.member, {})
-        reports[holder.process] = (process_report, now)
+        reports = self._reports.setdefault(sender.member, {})
+        reports[sender.process] = (process_report, now)
         for process in [process for process, (_, at) in reports.items() if now - at > self._process_timeout]:
             # The samples of an ended process still count.
-            ended = self._ended_samples.get(holder.member, 0.0) + (reports.pop(process)[0].samples or 0.0)
-            self._ended_samples[holder.member] = ended
-        ended_samples = self._ended_samples.get(holder.member)
+            ended = self._ended_samples.get(sender.member, 0.0) + (reports.pop(process)[0].samples or 0.0)
+            self._ended_samples[sender.member] = ended
+        ended_samples = self._ended_samples.get(sender.member)
         heartbeat = _aggregate_reports([report for report, _ in reports.values()], ended_samples, process_report.at)
-        self._heartbeats[holder.member] = heartbeat
+        self._heartbeats[sender.member] = heartbeat
         return heartbeat
 
-    def retain_only(self, keys: Collection[MemberKey]) -> None:
+    def retain_only_members(self, keys: Collection[MemberKey]) -> None:
         for key in self._heartbeats.keys() - set(keys):
             del self._heartbeats[key]
             self._reports.pop(key, None)

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 from pliant.master.model import JobMember, MemberKey, MemberStatus
 
-MAX_MISSED_GENERATIONS = 1_000_000
+MAX_REPORTED_GENERATION_LEAD = 1_000_000
 """Limit of the generations that a restarted master may not know; a higher number in a report is ignored."""
 WORKER_TYPES = ("chief", "worker")  # member types that take part, in the order of their ranks
-JOIN_TIMEOUT_SECONDS = 60.0  # a worker that does not repeat its request within this time no longer waits
-MAX_MISSED_ROUNDS = 1_000_000
+JOIN_EXPIRY_SECONDS = 60.0  # a worker that does not repeat its request within this time no longer waits
+MAX_REPORTED_ROUND_LEAD = 1_000_000
 """Limit of the rounds that a restarted master may not know; a higher number in a report is ignored."""
 
 
@@ -44,9 +44,9 @@ class Membership:
         self.generation += 1
         return True
 
-    def advance_generation(self, reported_generation: int) -> bool:
+    def advance_past_reported_generation(self, reported_generation: int) -> bool:
         """Advance beyond a reported generation that this master did not save; return whether it advanced."""
-        if not self.generation < reported_generation <= self.generation + MAX_MISSED_GENERATIONS:
+        if not self.generation < reported_generation <= self.generation + MAX_REPORTED_GENERATION_LEAD:
             return False
         self.generation = reported_generation + 1
         return True
@@ -66,7 +66,7 @@ def find_ended_members(known_keys: Iterable[MemberKey], members: Iterable[JobMem
     return frozenset((*known_keys, *(member.key for member in members))) - alive
 
 
-class RendezvousSlot(NamedTuple):
+class RendezvousParticipant(NamedTuple):
     key: MemberKey
     rank: int  # the rank of the member; its rank in the round is the index of its slot
     address: str
@@ -88,7 +88,7 @@ class RendezvousRounds:
         self._job_uid = job_uid
         self._close_policy = close_policy
         self.round_number = 0  # the number of the last closed round; 0 before the first
-        self.slots: tuple[RendezvousSlot, ...] = ()
+        self.slots: tuple[RendezvousParticipant, ...] = ()
         self._ranks: dict[MemberKey, int] = {}
         self._joined: dict[MemberKey, tuple[str, float]] = {}
         """Address and time of the last request of each waiting worker."""
@@ -99,12 +99,12 @@ class RendezvousRounds:
         self._is_broken = False
 
     @property
-    def round_id(self) -> str:
+    def closed_round_id(self) -> str:
         """A unique id of the last round, the same for all its members."""
         return blake2b(f"{self._job_uid}/{self.round_number}".encode(), digest_size=8).hexdigest()
 
     @property
-    def is_forming(self) -> bool:
+    def is_next_round_forming(self) -> bool:
         """Whether the next round forms: a member was lost, or workers have joined."""
         return self._is_broken or bool(self._joined)
 
@@ -112,17 +112,17 @@ class RendezvousRounds:
     def may_be_complete(self) -> bool:
         return len(self._joined) >= self._alive_count
 
-    def rank_in_round(self, key: MemberKey) -> int | None:
+    def rank_in_closed_round(self, key: MemberKey) -> int | None:
         return self._ranks.get(key)
 
     def must_rejoin(self, key: MemberKey, round_number: int) -> bool:
-        if self.round_number < round_number <= self.round_number + MAX_MISSED_ROUNDS:
+        if self.round_number < round_number <= self.round_number + MAX_REPORTED_ROUND_LEAD:
             # An earlier master closed this round and did not save that, so its members are unknown.
             self._set_round(round_number, ())
             self._is_broken = True
-        return round_number < self.round_number or (self.is_forming and key not in self._joined)
+        return round_number < self.round_number or (self.is_next_round_forming and key not in self._joined)
 
-    def join(self, key: MemberKey, address: str, now: float) -> None:
+    def join_next_round(self, key: MemberKey, address: str, now: float) -> None:
         """Add a worker to the next round, or renew its request."""
         if key not in self._joined:
             self._last_join = now
@@ -144,20 +144,20 @@ class RendezvousRounds:
         if any(slot.key in gone for slot in self.slots):
             self._is_broken = True
 
-    def close_if_ready(self, now: float) -> bool:
+    def close_round_if_ready(self, now: float) -> bool:
         """Close the round if it is complete or has waited long enough; return whether it was closed."""
-        for key in [key for key, (_, joined_at) in self._joined.items() if now - joined_at > JOIN_TIMEOUT_SECONDS]:
+        for key in [key for key, (_, joined_at) in self._joined.items() if now - joined_at > JOIN_EXPIRY_SECONDS]:
             del self._joined[key]
         if not self._joined or not self._is_ready_to_close(now - self._last_join):
             return False
         ranks = {key: self._members[key].rank if key in self._members else key.id for key in self._joined}
-        slots = [RendezvousSlot(key, ranks[key], address) for key, (address, _) in self._joined.items()]
+        slots = [RendezvousParticipant(key, ranks[key], address) for key, (address, _) in self._joined.items()]
         slots.sort(key=lambda slot: (WORKER_TYPES.index(slot.key.type), slot.rank, slot.key.id))
         self._set_round(self.round_number + 1, tuple(slots))
         self._joined, self._is_broken = {}, False
         return True
 
-    def _set_round(self, round_number: int, slots: tuple[RendezvousSlot, ...]) -> None:
+    def _set_round(self, round_number: int, slots: tuple[RendezvousParticipant, ...]) -> None:
         self.round_number, self.slots = round_number, slots
         self._ranks = {slot.key: index for index, slot in enumerate(slots)}
 
@@ -182,7 +182,7 @@ class RendezvousRounds:
         return {"number": self.round_number, "slots": slots, "broken": self._is_broken}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        slots = tuple(RendezvousSlot(MemberKey(*slot[:2]), *slot[2:]) for slot in state["slots"])
+        slots = tuple(RendezvousParticipant(MemberKey(*slot[:2]), *slot[2:]) for slot in state["slots"])
         self._set_round(state["number"], slots)
         self._is_broken = state["broken"]
         self._observed_keys |= {slot.key for slot in self.slots}

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-MAX_WINDOWS_KEPT = 5
+MAX_KEPT_WINDOW_SPEEDS = 5
 MIN_UPDATES_PER_WINDOW = 3  # number of updates that each process needs in a window
-SLOW_WINDOW_FACTOR = 20  # a window with fewer updates ends after this many window times
-MAX_WORKER_COUNTS = 2000
+MAX_WINDOW_STRETCH_FACTOR = 20  # a window with fewer updates ends after this many window times
+MAX_MEASURED_WORKER_COUNTS = 2000
 
 
 @dataclass(slots=True)
@@ -94,18 +94,18 @@ class ThroughputMeter:
         active = [measured for measured in self._processes.values() if measured.updates]
         # A process that stopped in the window is not waited for: the lower speed is a valid measurement.
         is_slow = any(measured.updates < MIN_UPDATES_PER_WINDOW for measured in active)
-        min_seconds = self._window_seconds * (SLOW_WINDOW_FACTOR if is_slow else 1)
+        min_seconds = self._window_seconds * (MAX_WINDOW_STRETCH_FACTOR if is_slow else 1)
         if not active or now - self._window_start < min_seconds:
             return False
         count, speed = len(self._workers), float(f"{sum(measured.speed for measured in active):.6g}")
-        if count in self._window_speeds or len(self._window_speeds) < MAX_WORKER_COUNTS:
-            self._window_speeds[count] = [*self._window_speeds.get(count, []), speed][-MAX_WINDOWS_KEPT:]
+        if count in self._window_speeds or len(self._window_speeds) < MAX_MEASURED_WORKER_COUNTS:
+            self._window_speeds[count] = [*self._window_speeds.get(count, []), speed][-MAX_KEPT_WINDOW_SPEEDS:]
         for measured in self._processes.values():
             measured.reset()
         self._window_start = now
         return True
 
-    def median_speed_by_workers(self) -> dict[int, float]:
+    def speed_by_worker_count(self) -> dict[int, float]:
         return {count: median(speeds) for count, speeds in sorted(self._window_speeds.items())}
 
     def dump_state(self) -> dict[str, Any]:

@@ -26,28 +26,28 @@ from pliant.master.server.messages import (
     decode_message,
 )
 from pliant.master.server.metrics import render_metrics
-from pliant.runtime.metrics import CONTENT_TYPE
+from pliant.runtime.metrics import METRICS_CONTENT_TYPE
 
 if TYPE_CHECKING:
     from pliant.master.server.service import LongPollNotifier, MasterService
 
-TICK_SECONDS = 0.1
-MAX_WAIT_SECONDS = 60.0
-MAX_BODY_BYTES = 256 * 1024
+SERVICE_TICK_SECONDS = 0.1
+MAX_LONG_POLL_SECONDS = 60.0
+MAX_REQUEST_BODY_BYTES = 256 * 1024
 SHUTDOWN_TIMEOUT_SECONDS = 1.0
-UID_HEADER = "Pliant-Job-Uid"
+JOB_UID_HEADER = "Pliant-Job-Uid"
 
 RequestHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 log = logging.getLogger(__name__)
 
 
-async def serve(
+async def serve_master_api(
     service: MasterService, host: str | None, port: int, on_listening: Callable[[int], None] | None
 ) -> None:
     """Serve until cancelled, and save the state at the end; `on_listening` gets the port."""
     api = MasterHttpApi(service)
     runner = web.AppRunner(
-        api.application(), access_log=None, handler_cancellation=True, shutdown_timeout=SHUTDOWN_TIMEOUT_SECONDS
+        api.build_application(), access_log=None, handler_cancellation=True, shutdown_timeout=SHUTDOWN_TIMEOUT_SECONDS
     )
     await runner.setup()
     try:
@@ -56,7 +56,7 @@ async def serve(
         if on_listening is not None:
             on_listening(runner.addresses[0][1])
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(service.checkpointer.run())
+            tasks.create_task(service.checkpointer.save_changes_forever())
             tasks.create_task(_tick_forever(service))
     except BaseExceptionGroup as problems:
         raise problems.exceptions[0] from None
@@ -69,7 +69,7 @@ async def serve(
 async def _tick_forever(service: MasterService) -> None:
     while True:
         service.tick()
-        await asyncio.sleep(TICK_SECONDS)
+        await asyncio.sleep(SERVICE_TICK_SECONDS)
 
 
 class MasterHttpApi:
@@ -77,8 +77,8 @@ class MasterHttpApi:
         self._service = service
         self._membership_cache: tuple[int, bytes] = (-1, b"")
 
-    def application(self) -> web.Application:
-        application = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[self._check_uid_and_errors])
+    def build_application(self) -> web.Application:
+        application = web.Application(client_max_size=MAX_REQUEST_BODY_BYTES, middlewares=[self._check_uid_and_errors])
         application.add_routes(
             [
                 web.post("/v1/datasets", self._register_dataset),
@@ -105,9 +105,9 @@ class MasterHttpApi:
 
     @web.middleware
     async def _check_uid_and_errors(self, request: web.Request, handler: RequestHandler) -> web.StreamResponse:
-        uid = request.headers.get(UID_HEADER)
+        uid = request.headers.get(JOB_UID_HEADER)
         if uid and uid != (job_uid := self._service.job_uid):
-            return _error_response(409, f"{UID_HEADER}: this master serves the job with uid {job_uid}, not {uid}")
+            return _error_response(409, f"{JOB_UID_HEADER}: this master serves the job with uid {job_uid}, not {uid}")
         try:
             return await handler(request)
         except UnknownDataset as error:
@@ -141,8 +141,8 @@ class MasterHttpApi:
     async def _next_shard(self, request: web.Request) -> web.Response:
         """Return a shard as soon as one is available; none after the timeout, or when the dataset is `completed`."""
         name, message = request.match_info["name"], decode_message(await request.read(), ShardRequest)
-        service, holder, deadline = self._service, message.holder, self._service.time() + message.wait
-        service.report_shards(name, holder, message.done, message.failed)
+        service, holder, deadline = self._service, message.sender, self._service.time() + message.wait
+        service.record_shard_report(name, holder, message.done, message.failed)
         while True:
             shard = service.take_shard(name, holder, message.holding)
             if shard is not None:
@@ -154,7 +154,7 @@ class MasterHttpApi:
 
     async def _report_shards(self, request: web.Request) -> web.Response:
         message = decode_message(await request.read(), ShardReport)
-        self._service.report_shards(request.match_info["name"], message.holder, message.done, message.failed)
+        self._service.record_shard_report(request.match_info["name"], message.sender, message.done, message.failed)
         return _json_response({})
 
     async def _heartbeat(self, request: web.Request) -> web.Response:
@@ -163,25 +163,29 @@ class MasterHttpApi:
     async def _join_rendezvous(self, request: web.Request) -> web.Response:
         """Return the rank in the next round once it has closed; before, a ticket for the next request."""
         message = decode_message(await request.read(), RendezvousJoinRequest)
-        service, holder, rendezvous = self._service, message.holder, self._service.rendezvous
+        service, holder, rendezvous = self._service, message.sender, self._service.rendezvous
         if holder.member.type not in WORKER_TYPES:
             raise InvalidSpec("member", f"{holder.member}: only chiefs and workers can join a rendezvous")
         deadline, ticket = service.time() + message.wait, message.ticket
         try:
-            if ticket is None or ticket != rendezvous.round_number or rendezvous.rank_in_round(holder.member) is None:
+            if (
+                ticket is None
+                or ticket != rendezvous.round_number
+                or rendezvous.rank_in_closed_round(holder.member) is None
+            ):
                 ticket = service.join_rendezvous(holder, message.address or request.remote or "")
             while rendezvous.round_number < ticket and (timeout := deadline - service.time()) > 0:
                 await service.rendezvous_notifier.wait(timeout)
         except asyncio.CancelledError:
             rendezvous.cancel_join(holder.member)
             raise
-        rank = rendezvous.rank_in_round(holder.member)
+        rank = rendezvous.rank_in_closed_round(holder.member)
         if rendezvous.round_number != ticket or rank is None:
             return _json_response({"ticket": rendezvous.round_number + 1})
         return _json_response(
             {
                 "round": rendezvous.round_number,
-                "id": rendezvous.round_id,
+                "id": rendezvous.closed_round_id,
                 "rank": rank,
                 "world_size": len(rendezvous.slots),
                 "leader": rendezvous.slots[0].address,
@@ -191,7 +195,7 @@ class MasterHttpApi:
     async def _get_membership(self, request: web.Request) -> web.Response:
         """Return the members as soon as the generation differs from the one in the request."""
         service, membership, known = self._service, self._service.membership, _query_number(request, "generation")
-        if membership.advance_generation(int(known)):
+        if membership.advance_past_reported_generation(int(known)):
             service.request_save()
         await self._wait_until(lambda: membership.generation != known, service.members_notifier, request)
         if self._membership_cache[0] != membership.generation:
@@ -208,12 +212,12 @@ class MasterHttpApi:
     async def _wait_until(
         self, has_changed: Callable[[], bool], notifier: LongPollNotifier, request: web.Request
     ) -> None:
-        deadline = self._service.time() + min(_query_number(request, "wait", 20.0), MAX_WAIT_SECONDS)
+        deadline = self._service.time() + min(_query_number(request, "wait", 20.0), MAX_LONG_POLL_SECONDS)
         while not has_changed() and (timeout := deadline - self._service.time()) > 0:
             await notifier.wait(timeout)
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        return web.Response(text=render_metrics(self._service), headers={"Content-Type": CONTENT_TYPE})
+        return web.Response(text=render_metrics(self._service), headers={"Content-Type": METRICS_CONTENT_TYPE})
 
     async def _health(self, request: web.Request) -> web.Response:
         return web.Response(text="ok\n")

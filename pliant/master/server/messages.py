@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from pliant.errors import InvalidSpec
-from pliant.master.data.shards import ShardLeaseHolder
+from pliant.master.data.shards import MemberProcess
 from pliant.master.model import Heartbeat, MemberKey
 
 _MEMBER_NAME = re.compile(r"([a-z][-a-z0-9]{0,62})-([0-9]{1,9})")
@@ -33,12 +33,12 @@ class MemberMessage(msgspec.Struct, frozen=True, kw_only=True):
     process: NonNegativeInt = 0
 
     @property
-    def holder(self) -> ShardLeaseHolder:
+    def sender(self) -> MemberProcess:
         """Return the sender; raise `InvalidSpec` if the name is invalid."""
         match = _MEMBER_NAME.fullmatch(self.member)
         if match is None:
             raise InvalidSpec("member", f"{self.member!r}: must be type and id, such as `worker-3`")
-        return ShardLeaseHolder(MemberKey(match[1], int(match[2])), self.process)
+        return MemberProcess(MemberKey(match[1], int(match[2])), self.process)
 
 
 class DatasetRegistration(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,7 +79,7 @@ class HeartbeatRequest(MemberMessage, frozen=True, kw_only=True):
     done: dict[str, ShardPositions] = {}
     """Shards completed recently, by dataset; they may have been reported before, also to an earlier master."""
 
-    def heartbeat(self, at: datetime) -> Heartbeat:
+    def to_heartbeat(self, at: datetime) -> Heartbeat:
         return Heartbeat(
             at=at, step=self.step, samples=self.samples, ps_version=self.ps_version, cpu=self.cpu, memory=self.memory
         )

@@ -23,7 +23,7 @@ def _metric_families(service: MasterService) -> Iterator[MetricFamily]:
     heartbeats = [heartbeat for key, heartbeat in service.heartbeats().items() if key.type in WORKER_TYPES]
     samples = sum(heartbeat.samples or 0.0 for heartbeat in heartbeats)
     yield _single("samples", "gauge", "Samples processed by the present members.", samples)
-    speeds: list[MetricSample] = [({"workers": str(n)}, speed) for n, speed in service.speed_by_workers().items()]
+    speeds: list[MetricSample] = [({"workers": str(n)}, speed) for n, speed in service.speed_by_worker_count().items()]
     yield MetricFamily("pliant_master_speed", "gauge", "Measured samples per second by number of workers.", speeds)
     counts = Counter((member.key.type, member.status.value) for member in service.members)
     members: list[MetricSample] = [({"type": type_, "status": status}, n) for (type_, status), n in counts.items()]

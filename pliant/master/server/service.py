@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pliant.errors import UserError
-from pliant.master.checkpoint import Checkpointer, CheckpointStore, InMemoryCheckpointStore
+from pliant.master.checkpoint import InMemoryMasterStateStore, MasterStateSaver, MasterStateStore
 from pliant.master.data.dispatcher import ShardDispatcher
-from pliant.master.data.shards import DatasetSpec, DataShard, ShardLeaseHolder
+from pliant.master.data.shards import DatasetSpec, DataShard, MemberProcess
 from pliant.master.members.heartbeats import GoodputTracker, HeartbeatTracker
 from pliant.master.members.membership import (
     WORKER_TYPES,
@@ -23,7 +23,7 @@ from pliant.master.members.membership import (
 from pliant.master.members.throughput import ThroughputMeter
 from pliant.master.model import Heartbeat, JobMember, MemberKey, MemberStatus, ParameterServerSet
 from pliant.master.server.messages import HeartbeatRequest
-from pliant.runtime.clock import Clock, SystemClock, uptime_seconds
+from pliant.runtime.clock import Clock, SystemClock, seconds_since_boot
 
 log = logging.getLogger(__name__)
 
@@ -70,11 +70,11 @@ class MasterService:
         self,
         job_uid: str,
         *,
-        store: CheckpointStore | None = None,
+        store: MasterStateStore | None = None,
         clock: Clock | None = None,
         timing: ServiceTiming | None = None,
         min_workers: int = 1,
-        time: Callable[[], float] = uptime_seconds,
+        time: Callable[[], float] = seconds_since_boot,
     ) -> None:
         self.job_uid = job_uid
         self.brain_state: dict[str, Any] = {}
@@ -91,7 +91,9 @@ class MasterService:
         self.parameter_servers = ParameterServerSet()
         self.shards_notifier, self.members_notifier = LongPollNotifier(), LongPollNotifier()
         self.rendezvous_notifier, self.ps_notifier = LongPollNotifier(), LongPollNotifier()
-        self.checkpointer = Checkpointer(store or InMemoryCheckpointStore(), self._dump_state, timing.save_interval)
+        self.checkpointer = MasterStateSaver(
+            store or InMemoryMasterStateStore(), self._dump_state, timing.save_interval
+        )
         self.members: tuple[JobMember, ...] = ()
         self._clock = clock or SystemClock()
         self._known_keys: set[MemberKey] = set()
@@ -111,19 +113,19 @@ class MasterService:
         now = self.time()
         lost, self.members = find_ended_members(self._known_keys, members), members
         self._known_keys = {member.key for member in members}
-        self._on_shards_returned(self.dispatcher.release_members(lost), "members are gone")
+        self._on_shards_returned(self.dispatcher.release_shards_of_members(lost), "members are gone")
         self._stop_awaiting_reports(lost)
         running = {member.key for member in members if member.status is MemberStatus.RUNNING}
         self._throughput.set_workers(frozenset(key for key in running if key.type in WORKER_TYPES), now)
-        self._heartbeats.retain_only(self._known_keys)
-        was_forming = self.rendezvous.is_forming
+        self._heartbeats.retain_only_members(self._known_keys)
+        was_forming = self.rendezvous.is_next_round_forming
         self.rendezvous.update_members(members)
         self._close_round(now)
         if self.membership.update_members(members):
             self._has_unsent_membership = True
             self._notify_membership(now)
             self.request_save()
-        elif self.rendezvous.is_forming != was_forming:
+        elif self.rendezvous.is_next_round_forming != was_forming:
             self.request_save()
 
     def set_parameter_servers(self, version: int, hosts: tuple[str, ...]) -> None:
@@ -135,22 +137,22 @@ class MasterService:
     def heartbeats(self) -> Mapping[MemberKey, Heartbeat]:
         return self._heartbeats.by_member()
 
-    def speed_by_workers(self) -> Mapping[int, float]:
+    def speed_by_worker_count(self) -> Mapping[int, float]:
         """Return the median of the measured samples per second of all workers, by number of workers."""
-        return self._throughput.median_speed_by_workers()
+        return self._throughput.speed_by_worker_count()
 
     def register_dataset(self, spec: DatasetSpec) -> None:
         if self.dispatcher.register_dataset(spec):
             log.info("dataset registered", extra={"dataset": spec.name, "shards": spec.total_shards})
             self.request_save()
 
-    def take_shard(self, dataset: str, holder: ShardLeaseHolder, held_positions: list[int]) -> DataShard | None:
+    def take_shard(self, dataset: str, holder: MemberProcess, held_positions: list[int]) -> DataShard | None:
         """Assign the next shard to a process; take back assigned shards that it does not hold."""
         data = self.dispatcher.get_dataset(dataset)
         self.dispatcher.renew_lease(holder, self.time())
         if self.dispatcher.is_awaiting_reports:
             return None
-        unknown = data.confirm_held(holder, held_positions, release_others=True)
+        unknown = data.assign_reported_shards(holder, held_positions, release_others=True)
         self._on_shards_returned(unknown, "holder did not receive them")
         is_new = holder.member not in self.dispatcher.shard_takers
         shard = self.dispatcher.take_shard(dataset, holder)
@@ -158,28 +160,28 @@ class MasterService:
             self.checkpointer.request_save(urgent=is_new)
         return shard
 
-    def report_shards(self, dataset: str, holder: ShardLeaseHolder, done: list[int], failed: list[int]) -> None:
+    def record_shard_report(self, dataset: str, holder: MemberProcess, done: list[int], failed: list[int]) -> None:
         data = self.dispatcher.get_dataset(dataset)
         self.dispatcher.renew_lease(holder, self.time())
         self._mark_shards_done({dataset: done})
-        returned = sum([data.return_shard(position, holder) for position in failed])
+        returned = sum([data.return_failed_shard(position, holder) for position in failed])
         self._on_shards_returned(returned, f"{holder.member} failed to process them")
         self._stop_awaiting_reports({holder.member})
 
     def handle_heartbeat(self, report: HeartbeatRequest) -> dict[str, Any]:
         """Record the report of a process; return what has changed for it."""
-        holder, now = report.holder, self.time()
+        holder, now = report.sender, self.time()
         self.dispatcher.renew_lease(holder, now)
         self._mark_shards_done(report.done)
-        self.dispatcher.confirm_held(holder, report.holding)
+        self.dispatcher.assign_reported_shards(holder, report.holding)
         self._stop_awaiting_reports({holder.member})
         previous = self.heartbeats().get(holder.member)
-        heartbeat = self._heartbeats.record(holder, report.heartbeat(self._clock.now()), now)
+        heartbeat = self._heartbeats.record_process_report(holder, report.to_heartbeat(self._clock.now()), now)
         self._throughput.record_samples(holder.member, holder, report.samples, now)
         old_samples, samples = (previous.samples if previous else None) or 0.0, heartbeat.samples or 0.0
         has_new_samples = previous is not None and heartbeat.step is None and samples > old_samples
         self.goodput.record_progress(heartbeat.step, has_new_samples, now)
-        if self.membership.advance_generation(report.generation):
+        if self.membership.advance_past_reported_generation(report.generation):
             self.request_save()
         response: dict[str, Any] = {
             "generation": self.membership.generation,
@@ -191,11 +193,11 @@ class MasterService:
             response |= {"restart": must_rejoin, "round": self.rendezvous.round_number + must_rejoin}
         return response
 
-    def join_rendezvous(self, holder: ShardLeaseHolder, address: str) -> int:
+    def join_rendezvous(self, sender: MemberProcess, address: str) -> int:
         """Add a worker to the next round; return its number."""
         now = self.time()
-        self.dispatcher.renew_lease(holder, now)
-        self.rendezvous.join(holder.member, address, now)
+        self.dispatcher.renew_lease(sender, now)
+        self.rendezvous.join_next_round(sender.member, address, now)
         number = self.rendezvous.round_number + 1
         if self.rendezvous.may_be_complete:
             self._close_round(now)
@@ -216,9 +218,9 @@ class MasterService:
     def request_save(self) -> None:
         self.checkpointer.request_save()
 
-    async def load_state(self) -> bool:
+    async def load_saved_state(self) -> bool:
         """Load the state of the last master before serving; return False if there is none."""
-        saved = await self.checkpointer.load_checkpoint()
+        saved = await self.checkpointer.load_and_claim_state()
         if saved is None:
             return False
         initial = self._dump_state()
@@ -254,14 +256,16 @@ class MasterService:
             "brain": self.brain_state,
         }
 
-    async def run(self, host: str | None, port: int, on_listening: Callable[[int], None] | None = None) -> None:
+    async def serve_until_cancelled(
+        self, host: str | None, port: int, on_listening: Callable[[int], None] | None = None
+    ) -> None:
         """Serve until cancelled; raise `MasterSuperseded` when another master has taken over."""
-        from pliant.master.server.http import serve  # imports this module
+        from pliant.master.server.http import serve_master_api  # imports this module
 
-        await serve(self, host, port, on_listening)
+        await serve_master_api(self, host, port, on_listening)
 
     def _mark_shards_done(self, done: Mapping[str, list[int]]) -> None:
-        if self.dispatcher.mark_done(done):
+        if self.dispatcher.mark_shards_done(done):
             self.goodput.record_progress(None, True, self.time())
             if any(self.dispatcher.get_dataset(name).is_done for name in done):
                 self.shards_notifier.notify_all()
@@ -272,7 +276,7 @@ class MasterService:
             self.shards_notifier.notify_all()
 
     def _close_round(self, now: float) -> None:
-        if self.rendezvous.close_if_ready(now):
+        if self.rendezvous.close_round_if_ready(now):
             size = len(self.rendezvous.slots)
             log.info("rendezvous round closed", extra={"round": self.rendezvous.round_number, "workers": size})
             self.rendezvous_notifier.notify_all()

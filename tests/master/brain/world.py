@@ -88,8 +88,8 @@ class World:
             now=self.now,
             job=self.facts,
             members=tuple(self.nodes.values()),
-            speed_by_workers={size: median(seen) for size, seen in self.windows.items()},
-            shards_left=self.work_left,
+            speed_by_worker_count={size: median(seen) for size, seen in self.windows.items()},
+            unassigned_shard_count=self.work_left,
             are_shards_done=self.is_work_done,
         )
 

@@ -15,7 +15,7 @@ examples:
   pliant completion fish > ~/.config/fish/completions/pliant.fish
 """
 # commands whose arguments are names of jobs
-JOB_COMMANDS = ("get", "describe", "why", "logs", "scale", "suspend", "resume", "delete", "top", "events")
+COMMANDS_TAKING_JOB_NAMES = ("get", "describe", "why", "logs", "scale", "suspend", "resume", "delete", "top", "events")
 _LIST_JOBS_COMMAND = "pliant get -o name 2>/dev/null"
 
 
@@ -65,7 +65,7 @@ _pliant() {{
     return
   fi
   case ${{COMP_WORDS[1]}} in
-    {"|".join(JOB_COMMANDS)})
+    {"|".join(COMMANDS_TAKING_JOB_NAMES)})
       COMPREPLY=($(compgen -W "$({_LIST_JOBS_COMMAND} | sed 's|.*/||')" -- "$cur")) ;;
     *) COMPREPLY=() ;;
   esac
@@ -98,7 +98,7 @@ _pliant() {{
     return
   fi
   case $words[2] in
-    {"|".join(JOB_COMMANDS)})
+    {"|".join(COMMANDS_TAKING_JOB_NAMES)})
       jobs=(${{${{(f)"$({_LIST_JOBS_COMMAND})"}}##*/}})
       _describe job jobs ;;
     *) _files ;;
@@ -116,7 +116,9 @@ def fish_script(commands: Mapping[str, str], options: CommandOptions) -> str:
         for option, text in options[name]:
             lines.append(f"complete -c pliant -n '__fish_seen_subcommand_from {name}' -l {option[2:]} -d '{text}'")
     names = f'({_LIST_JOBS_COMMAND} | string replace -r ".*/" "")'
-    lines.append(f"complete -c pliant -f -n '__fish_seen_subcommand_from {' '.join(JOB_COMMANDS)}' -a '{names}'")
+    lines.append(
+        f"complete -c pliant -f -n '__fish_seen_subcommand_from {' '.join(COMMANDS_TAKING_JOB_NAMES)}' -a '{names}'"
+    )
     return "\n".join(lines) + "\n"
 
 

@@ -61,7 +61,7 @@ async def execute(args: Namespace) -> int:
 
 
 async def _collect_findings(args: Namespace) -> AsyncIterator[DoctorFinding]:
-    from pliant.cli.explain.cluster_checks import examine_cluster, examine_machine, examine_plugins
+    from pliant.cli.explain.cluster_checks import examine_cluster, examine_plugins, examine_pod_isolation
     from pliant.kube.client import KubeClient
     from pliant.kube.client_config import create_transport
 
@@ -83,7 +83,7 @@ async def _collect_findings(args: Namespace) -> AsyncIterator[DoctorFinding]:
         await transport.aclose()
     if (plugins := examine_plugins()) is not None:
         yield plugins
-    yield await examine_machine()
+    yield await examine_pod_isolation()
 
 
 def _endpoint_finding(endpoint: ApiServerEndpoint) -> DoctorFinding:
@@ -96,12 +96,12 @@ def _endpoint_finding(endpoint: ApiServerEndpoint) -> DoctorFinding:
 
 async def _explain_unauthorized(error: Exception, endpoint: ApiServerEndpoint) -> Exception:
     """Return the error with the details that the API server does not give."""
-    from pliant.kube.auth.credentials import ANONYMOUS
+    from pliant.kube.auth.credentials import ANONYMOUS_CREDENTIAL
     from pliant.kube.auth.expiry import describe_expired_credential
 
     if getattr(error, "reason", "") == "ExecPluginFailed":
         return error
-    credential = await endpoint.credentials.credential() if endpoint.credentials else ANONYMOUS
+    credential = await endpoint.credentials.credential() if endpoint.credentials else ANONYMOUS_CREDENTIAL
     expired = describe_expired_credential(endpoint.credentials, credential, SystemClock().now())
     reason = expired or ("the credential was rejected" if endpoint.credentials else "the kubeconfig has no credential")
     return Unauthorized(401, "Unauthorized", f"{endpoint.url} rejected the request as unauthorized: {reason}")
@@ -109,10 +109,10 @@ async def _explain_unauthorized(error: Exception, endpoint: ApiServerEndpoint) -
 
 async def _examine_without_cluster(reason: str) -> int:
     """Check only this machine."""
-    from pliant.cli.explain.cluster_checks import DoctorFinding, FindingSeverity, examine_machine, examine_plugins
+    from pliant.cli.explain.cluster_checks import DoctorFinding, FindingSeverity, examine_plugins, examine_pod_isolation
 
     _print_finding(DoctorFinding("cluster", FindingSeverity.WARNING, reason))
-    plugins, machine = examine_plugins(), await examine_machine()
+    plugins, machine = examine_plugins(), await examine_pod_isolation()
     findings = [machine] if plugins is None else [plugins, machine]
     for finding in findings:
         _print_finding(finding)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from pliant.cli.input.kinds_option import choose_kinds, format_kinds_option
 from pliant.cli.input.problems import first_pliant_error
-from pliant.cli.shutdown import handle_stop_signals, run_until_stopped
+from pliant.cli.shutdown import handle_stop_signals, run_with_signals_deferred
 from pliant.errors import NotFound, PliantError, UnsupportedEnvironment, UserError
-from pliant.runtime.clock import SystemClock, uptime_seconds
+from pliant.runtime.clock import SystemClock, seconds_since_boot
 from pliant.runtime.log_setup import configure_logging
 
 if TYPE_CHECKING:
@@ -52,14 +52,14 @@ def configure(parser: ArgumentParser) -> None:
     from pliant.cli.input import operator_options as options
     from pliant.cli.input.autoscale_options import add_autoscale_options
 
-    options.add_cluster_options(parser)
+    options.add_api_server_options(parser)
     options.add_controller_options(parser)
     options.add_timeout_options(parser)
-    options.add_master_options(parser)
+    options.add_job_master_options(parser)
     options.add_plan_retention_options(parser)
     add_autoscale_options(parser)
     options.add_log_options(parser)
-    options.add_metrics_options(parser)
+    options.add_monitoring_options(parser)
     options.add_lease_options(parser)
 
 
@@ -71,7 +71,7 @@ def execute(args: Namespace) -> int:
     args.frontends = choose_kinds(args.kinds)
     configure_logging(args.log_format, verbosity=args.verbosity)
     try:
-        return run_until_stopped(_run_operator(args))
+        return run_with_signals_deferred(_run_operator(args))
     except PliantError as error:
         if args.log_format == "text":
             raise
@@ -138,7 +138,7 @@ async def _start_operator(args: Namespace, transport: HttpTransport) -> None:
         receiver = await stack.enter_async_context(receiver_context)
         if args.install_crds:
             await install_crds(client, args.frontends)
-        await check_kinds_served(client, args.namespaces, args.frontends)
+        await check_any_kind_served(client, args.namespaces, args.frontends)
         if elector is None:
             await reconcile_jobs(client)
         else:
@@ -160,11 +160,11 @@ async def _serve_metrics(args: Namespace, telemetry: OperatorTelemetry, stack: A
 
 def _make_elector(args: Namespace, transport: Transport, lease_namespace: str) -> LeaderElector:
     from pliant.kube.election.elector import LeaderElector
-    from pliant.kube.election.lease import LeaseCandidate, LeaseTimings, process_identity
+    from pliant.kube.election.lease import LeaseCandidate, LeaseTimings, generate_process_identity
 
-    candidate = LeaseCandidate(namespace=lease_namespace, name=args.lease_name, identity=process_identity())
+    candidate = LeaseCandidate(namespace=lease_namespace, name=args.lease_name, identity=generate_process_identity())
     timings = LeaseTimings.from_duration(args.lease_duration, args.renew_deadline, args.retry_period)
-    return LeaderElector(transport, candidate, timings, now=SystemClock().now, uptime=uptime_seconds)
+    return LeaderElector(transport, candidate, timings, now=SystemClock().now, uptime=seconds_since_boot)
 
 
 def _lease_namespace(args: Namespace, transport: HttpTransport) -> str:
@@ -173,7 +173,7 @@ def _lease_namespace(args: Namespace, transport: HttpTransport) -> str:
     return args.lease_namespace or only or transport.endpoint.default_namespace or "default"
 
 
-async def check_kinds_served(
+async def check_any_kind_served(
     client: KubeClient, namespaces: Sequence[str] = (), frontends: Sequence[Frontend] | None = None
 ) -> None:
     """Raise UnsupportedEnvironment if the cluster serves none of the kinds."""

@@ -6,7 +6,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from pliant.cli.cluster.target import TARGET_HELP, add_target_options, connect_target
+from pliant.cli.cluster.target import CLUSTER_SELECTION_HELP, add_target_options, connect_target
 from pliant.cli.cluster.waiting import add_wait_options, wait_for_job, wait_for_pods_deleted
 from pliant.errors import NotFound, UserError
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = "Delete jobs and everything they own: pods, services and ConfigMaps."
 EPILOG = f"""\
-{TARGET_HELP}
+{CLUSTER_SELECTION_HELP}
 examples:
   pliant delete bert               delete a job; its pods have their grace period
   pliant delete bert gpt --wait    delete two jobs and wait until their pods are gone

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
-from pliant.cli.cluster.target import TARGET_HELP, add_target_options, connect_target
+from pliant.cli.cluster.target import CLUSTER_SELECTION_HELP, add_target_options, connect_target
 from pliant.cli.output.style import TerminalStyle
 from pliant.cli.output.table import terminal_width
 from pliant.runtime.clock import SystemClock
 
 DESCRIPTION = "Show the details of jobs: status, groups, replicas, scale plans, timeline and events."
 EPILOG = f"""\
-{TARGET_HELP}
+{CLUSTER_SELECTION_HELP}
 `pliant why JOB` explains the state of a job and suggests fixes.
 
 examples:
@@ -27,14 +27,14 @@ def configure(parser: ArgumentParser) -> None:
 
 
 async def execute(args: Namespace) -> int:
-    from pliant.cli.cluster.job_context import load_cluster_context
+    from pliant.cli.cluster.job_context import load_job_context
     from pliant.cli.cluster.job_lookup import find_jobs
     from pliant.cli.output.job_page import render_job_page
 
     style, width = TerminalStyle.for_stream(sys.stdout), terminal_width(sys.stdout)
     async with connect_target(args) as target:
         pages = [
-            render_job_page(job, await load_cluster_context(target.client, job), SystemClock().now(), style, width)
+            render_job_page(job, await load_job_context(target.client, job), SystemClock().now(), style, width)
             for job in await find_jobs(target, args.jobs)
         ]
     sys.stdout.write("\n\n".join(pages) + "\n")

@@ -6,8 +6,8 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from pliant.cli.cluster.target import TARGET_HELP, add_target_options, connect_target
-from pliant.cli.output.formats import add_output_option, format_data
+from pliant.cli.cluster.target import CLUSTER_SELECTION_HELP, add_target_options, connect_target
+from pliant.cli.output.formats import add_output_option, format_json_or_yaml
 from pliant.cli.output.style import TerminalStyle
 from pliant.cli.output.table import Table, terminal_width
 from pliant.runtime.clock import SystemClock
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = "List the events of a job and its pods, the latest last."
 EPILOG = f"""\
-{TARGET_HELP}
+{CLUSTER_SELECTION_HELP}
 examples:
   pliant events bert
   pliant events bert -o json       machine-readable output
@@ -37,7 +37,7 @@ async def execute(args: Namespace) -> int:
     async with connect_target(args) as target:
         events = await list_job_events(target.client, await find_job(target, args.job))
     if args.output != "table":
-        sys.stdout.write(format_data(args.output, [_event_to_dict(event) for event in events]))
+        sys.stdout.write(format_json_or_yaml(args.output, [_event_to_dict(event) for event in events]))
     elif not events:
         sys.stderr.write("no events; Kubernetes deletes events after an hour, see also `pliant why`\n")
     else:

@@ -7,8 +7,8 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from pliant.cli.cluster.target import TARGET_HELP, ClusterTarget, add_target_options, connect_target
-from pliant.cli.cluster.waiting import monitor_reachability
+from pliant.cli.cluster.target import CLUSTER_SELECTION_HELP, ClusterTarget, add_target_options, connect_target
+from pliant.cli.cluster.waiting import raise_when_unreachable
 from pliant.cli.durations import format_age
 from pliant.cli.output.formats import add_output_option, print_objects
 from pliant.cli.output.style import TerminalStyle
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = "List jobs and their status. With --watch, also print every change."
 EPILOG = f"""\
-{TARGET_HELP}
+{CLUSTER_SELECTION_HELP}
 examples:
   pliant get                       list the jobs of the namespace
   pliant get -A                    list the jobs of all namespaces
@@ -82,8 +82,8 @@ def _new_table(args: Namespace) -> Table:
 
 
 def _job_row(args: Namespace, job_object: JobObject, now: datetime) -> list[str]:
-    from pliant.cli.cluster.job_lookup import qualified_kind
-    from pliant.cli.output.job_summary import failure_summary, message_with_progress
+    from pliant.cli.cluster.job_lookup import unambiguous_kind_name
+    from pliant.cli.output.job_summary import message_with_progress, short_failure_text
 
     def ago(moment: datetime | None) -> str:
         return format_age(now - moment) if moment else "–"
@@ -94,10 +94,10 @@ def _job_row(args: Namespace, job_object: JobObject, now: datetime) -> list[str]
     row.append(ago(job_object.created_at))
     if args.output == "wide":
         row += [
-            qualified_kind(job_object.frontend, job_object.frontend.kind),
+            unambiguous_kind_name(job_object.frontend, job_object.frontend.kind),
             ago(state.first_running_at if state else None),
             ago(state.ended_at if state else None),
-            failure_summary(state.root_cause) if state and state.root_cause else "–",
+            short_failure_text(state.root_cause) if state and state.root_cause else "–",
         ]
     return ([job_object.key.namespace] if args.all_namespaces else []) + [*row, message_with_progress(job_object)]
 
@@ -149,7 +149,7 @@ async def _watch_jobs(args: Namespace, target: ClusterTarget, jobs: list[JobObje
             _print_change(args, job, table, is_deleted)
 
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(monitor_reachability(target.client))
+        tasks.create_task(raise_when_unreachable(target.client))
         for frontend in registered_kinds().values():
             tasks.create_task(_watch_kind(target, frontend, print_if_changed))
 

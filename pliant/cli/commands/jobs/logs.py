@@ -7,8 +7,8 @@ import sys
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from typing import TYPE_CHECKING
 
-from pliant.cli.cluster.target import TARGET_HELP, add_target_options, connect_target
-from pliant.cli.input.local_cluster_options import parse_count, parse_duration_option
+from pliant.cli.cluster.target import CLUSTER_SELECTION_HELP, add_target_options, connect_target
+from pliant.cli.input.local_cluster_options import parse_duration_option, parse_non_negative_int
 from pliant.errors import UserError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = "Print the logs of all replicas of a job, each line with the name of its replica."
 EPILOG = f"""\
-{TARGET_HELP}
+{CLUSTER_SELECTION_HELP}
 With -f, the command also follows replicas that start later, until the job ends.
 
 examples:
@@ -30,11 +30,15 @@ examples:
 def configure(parser: ArgumentParser) -> None:
     parser.add_argument("job", metavar="JOB", help="NAME or KIND/NAME")
     parser.add_argument("--group", "-g", metavar="NAME", help="Name of the group (default: all groups)")
-    parser.add_argument("--rank", "-r", type=parse_count, metavar="N", help="Index of the replica (default: all)")
+    parser.add_argument(
+        "--rank", "-r", type=parse_non_negative_int, metavar="N", help="Index of the replica (default: all)"
+    )
     parser.add_argument("--container", "-c", metavar="NAME", help="Name of the container (default: all containers)")
     parser.add_argument("--follow", "-f", action="store_true", help="Follow the logs until the job ends")
     parser.add_argument("--previous", "-p", action="store_true", help="Print the logs of the previous container")
-    parser.add_argument("--tail", type=parse_count, metavar="N", help="Number of lines from the end of each log")
+    parser.add_argument(
+        "--tail", type=parse_non_negative_int, metavar="N", help="Number of lines from the end of each log"
+    )
     parser.add_argument("--since", type=parse_duration_option, metavar="TIME", help="Maximum age of lines, such as 10m")
     parser.add_argument(
         "--prefix", action=BooleanOptionalAction, default=True, help="Prefix each line with its replica (yes)"
@@ -44,18 +48,18 @@ def configure(parser: ArgumentParser) -> None:
 
 async def execute(args: Namespace) -> int:
     from pliant.cli.cluster.job_lookup import find_job
-    from pliant.cli.output.log_reader import LogReader
+    from pliant.cli.output.log_reader import JobLogPrinter
 
     if args.follow and args.previous:
         raise UserError("--follow and --previous are mutually exclusive")
     async with connect_target(args) as target:
         job = await find_job(target, args.job)
         _check_group(args, job)
-        reader = LogReader(target.client, job, args, sys.stdout)
+        reader = JobLogPrinter(target.client, job, args, sys.stdout)
         if args.follow:
             async with asyncio.TaskGroup() as tasks:
                 await reader.follow(tasks)
-        elif not await reader.read_existing():
+        elif not await reader.print_existing():
             sys.stderr.write(f"{_no_logs_message(job)}\n")
             return 1
     return 0

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from pliant.cli.cluster.target import TARGET_HELP, add_target_options
+from pliant.cli.cluster.target import CLUSTER_SELECTION_HELP, add_target_options
 from pliant.cli.cluster.waiting import add_wait_options
 
 DESCRIPTION = "Resume suspended jobs: create their pods again. The timeLimit counts from where it was paused."
 EPILOG = f"""\
-{TARGET_HELP}
+{CLUSTER_SELECTION_HELP}
 examples:
   pliant resume bert            resume a job
   pliant resume bert --wait     resume a job and wait until all replicas run
@@ -23,6 +23,6 @@ def configure(parser: ArgumentParser) -> None:
 
 
 async def execute(args: Namespace) -> int:
-    from pliant.cli.cluster.suspension import set_suspended
+    from pliant.cli.cluster.suspension import suspend_or_resume_jobs
 
-    return await set_suspended(args, is_suspended=False)
+    return await suspend_or_resume_jobs(args, is_suspended=False)

@@ -6,9 +6,9 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from pliant.cli.cluster.target import TARGET_HELP, ClusterTarget, add_target_options, connect_target
+from pliant.cli.cluster.target import CLUSTER_SELECTION_HELP, ClusterTarget, add_target_options, connect_target
 from pliant.cli.cluster.waiting import add_wait_options, wait_for_job
-from pliant.cli.input.local_cluster_options import parse_count
+from pliant.cli.input.local_cluster_options import parse_non_negative_int
 from pliant.errors import UserError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = "Change the number of replicas of a group of a job."
 EPILOG = f"""\
-{TARGET_HELP}
+{CLUSTER_SELECTION_HELP}
 The size of an elastic group stays between its minReplicas and maxReplicas. A resize never counts as a failure. It
 restarts the replicas only if they cannot learn the new size otherwise.
 
@@ -29,7 +29,7 @@ examples:
 
 def configure(parser: ArgumentParser) -> None:
     parser.add_argument("job", metavar="JOB", help="NAME or KIND/NAME")
-    parser.add_argument("size", type=parse_count, metavar="N", help="Number of replicas")
+    parser.add_argument("size", type=parse_non_negative_int, metavar="N", help="Number of replicas")
     parser.add_argument("--group", "-g", metavar="NAME", help="Name of the group (default: the elastic or only group)")
     add_wait_options(parser, "the replicas are running")
     add_target_options(parser)
@@ -91,19 +91,27 @@ def _select_group(job: Job, group_name: str | None) -> ReplicaGroup:
 async def _request_size(target: ClusterTarget, job_object: JobObject, group: ReplicaGroup, size: int) -> int:
     """Write the requested size; return the size that will apply within the bounds of the group."""
     from pliant.cli.explain.group_sizes import size_bounds_text
-    from pliant.cli.input.field_paths import check_edit, merge_patch, replicas_path, scale_path, with_field
+    from pliant.cli.input.field_paths import (
+        check_edited_job,
+        group_replicas_path,
+        merge_patch_for_field,
+        scale_replicas_path,
+        with_field,
+    )
 
-    key, path = job_object.key, scale_path(job_object.frontend)
+    key, path = job_object.key, scale_replicas_path(job_object.frontend)
     if job_object.job is not None and path is not None and group.name == job_object.job.scalable_group:
-        check_edit(job_object.frontend, with_field(job_object.raw, path, size))
+        check_edited_job(job_object.frontend, with_field(job_object.raw, path, size))
         patch = {"spec": {"replicas": size}}
         await target.client.patch(job_object.resource, key.namespace, key.name, patch, subresource="scale")
         return max(group.min_size, size if group.max_size is None else min(size, group.max_size))
     if group.is_elastic and (size < group.min_size or (group.max_size is not None and size > group.max_size)):
         raise UserError(f"{size} is out of the bounds of {group.name} ({size_bounds_text(group)})")
-    path = replicas_path(job_object.raw, group.name)
-    check_edit(job_object.frontend, with_field(job_object.raw, path, size))
-    await target.client.patch(job_object.resource, key.namespace, key.name, merge_patch(path, size), strict=True)
+    path = group_replicas_path(job_object.raw, group.name)
+    check_edited_job(job_object.frontend, with_field(job_object.raw, path, size))
+    await target.client.patch(
+        job_object.resource, key.namespace, key.name, merge_patch_for_field(path, size), strict=True
+    )
     return size
 
 

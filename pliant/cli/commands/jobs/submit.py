@@ -7,8 +7,8 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from pliant.cli.cluster.target import TARGET_HELP, ClusterTarget, add_target_options, connect_target
-from pliant.cli.cluster.waiting import NO_TIMEOUT, add_wait_options, wait_for_job
+from pliant.cli.cluster.target import CLUSTER_SELECTION_HELP, ClusterTarget, add_target_options, connect_target
+from pliant.cli.cluster.waiting import UNLIMITED_WAIT_TIMEOUT, add_wait_options, wait_for_job
 from pliant.cli.output.style import TerminalStyle
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = "Create jobs, and create or update the objects they need, on a running cluster."
 EPILOG = f"""\
-{TARGET_HELP}
+{CLUSTER_SELECTION_HELP}
 Objects that jobs need, such as ConfigMaps, are created or updated first. With --wait and --follow the exit codes are
 those of `pliant run`.
 
@@ -34,36 +34,36 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", help=set_help)
     parser.add_argument("--replace", action="store_true", help="Delete existing jobs of the same names first")
     parser.add_argument("--follow", "-f", action="store_true", help="Follow the logs of the jobs until they end")
-    add_wait_options(parser, "the jobs have ended", NO_TIMEOUT)
+    add_wait_options(parser, "the jobs have ended", UNLIMITED_WAIT_TIMEOUT)
     add_target_options(parser)
 
 
 async def execute(args: Namespace) -> int:
-    from pliant.cli.cluster.apply import catalog_for_manifests
-    from pliant.cli.cluster.submission import ManifestSubmission
-    from pliant.cli.input.manifest_checks import check_jobs
+    from pliant.cli.cluster.apply import kind_registry_for_manifests
+    from pliant.cli.cluster.submission import ManifestSubmitter
+    from pliant.cli.input.manifest_checks import check_jobs_and_plans
     from pliant.cli.input.manifests import load_manifests
-    from pliant.cli.input.set_option import with_settings
+    from pliant.cli.input.set_option import with_job_fields_set
 
-    manifests = with_settings(load_manifests(args.files), args.set)
+    manifests = with_job_fields_set(load_manifests(args.files), args.set)
     async with connect_target(args) as target:
-        check_jobs(manifests, catalog_for_manifests(manifests), target.default_namespace)
-        jobs = await ManifestSubmission(target, args).create(manifests)
+        check_jobs_and_plans(manifests, kind_registry_for_manifests(manifests), target.default_namespace)
+        jobs = await ManifestSubmitter(target, args).submit(manifests)
         codes = [await _wait_for_end(target, job, args) for job in jobs] if args.wait or args.follow else []
     return 1 if 1 in codes else next((code for code in codes if code), 0)
 
 
 async def _wait_for_end(target: ClusterTarget, job_object: JobObject, args: Namespace) -> int:
     """Wait until a job has ended, print the result, and return the exit code."""
-    from pliant.cli.local.run_result import PHASE_EXITS
-    from pliant.cli.output.log_reader import LogReader
+    from pliant.cli.local.run_result import UNSUCCESSFUL_PHASE_EXITS
+    from pliant.cli.output.log_reader import JobLogPrinter
     from pliant.model.state import JobPhase
 
     if args.follow:
         no_filter = {"group": None, "rank": None, "container": None, "tail": None, "since": None}
         log_args = Namespace(**no_filter, prefix=True, previous=False, follow=True)
         async with asyncio.TaskGroup() as tasks:
-            await LogReader(target.client, job_object, log_args, sys.stdout).follow(tasks)
+            await JobLogPrinter(target.client, job_object, log_args, sys.stdout).follow(tasks)
 
     def has_ended(latest: JobObject | None) -> bool:
         return latest is None or (latest.state is not None and latest.state.phase.is_final)
@@ -76,7 +76,7 @@ async def _wait_for_end(target: ClusterTarget, job_object: JobObject, args: Name
     if latest.state.phase is JobPhase.SUCCEED:
         sys.stderr.write(f"{style.green('✔')} {job_object.key.name} succeeded\n")
         return 0
-    code, result = PHASE_EXITS[latest.state.phase]
+    code, result = UNSUCCESSFUL_PHASE_EXITS[latest.state.phase]
     sys.stderr.write(
         f"{style.red('✘')} {job_object.key.name} {result}: {latest.message} (pliant why {job_object.key.name})\n"
     )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from pliant.cli.cluster.target import TARGET_HELP, add_target_options
+from pliant.cli.cluster.target import CLUSTER_SELECTION_HELP, add_target_options
 from pliant.cli.cluster.waiting import add_wait_options
 
 DESCRIPTION = "Suspend jobs: delete their pods and keep their state. The timeLimit of a suspended job is paused."
 EPILOG = f"""\
-{TARGET_HELP}
+{CLUSTER_SELECTION_HELP}
 examples:
   pliant suspend bert            suspend a job
   pliant suspend bert --wait     suspend a job and wait until its pods are deleted
@@ -23,6 +23,6 @@ def configure(parser: ArgumentParser) -> None:
 
 
 async def execute(args: Namespace) -> int:
-    from pliant.cli.cluster.suspension import set_suspended
+    from pliant.cli.cluster.suspension import suspend_or_resume_jobs
 
-    return await set_suspended(args, is_suspended=True)
+    return await suspend_or_resume_jobs(args, is_suspended=True)

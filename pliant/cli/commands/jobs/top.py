@@ -7,7 +7,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from pliant.cli.cluster.target import TARGET_HELP, ClusterTarget, add_target_options, connect_target
+from pliant.cli.cluster.target import CLUSTER_SELECTION_HELP, ClusterTarget, add_target_options, connect_target
 from pliant.cli.output.style import TerminalStyle
 from pliant.cli.output.table import Table
 from pliant.errors import NotFound, ServerError, UnsupportedEnvironment
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = "Show the CPU and memory usage of the replicas of jobs, and their progress."
 EPILOG = f"""\
-{TARGET_HELP}
+{CLUSTER_SELECTION_HELP}
 The cluster must serve metrics.k8s.io (metrics-server).
 
 examples:
@@ -66,10 +66,10 @@ async def _job_rows(
     target: ClusterTarget, job_object: JobObject, usage_by_pod: dict[tuple[str, str], dict[str, Any]]
 ) -> list[list[str]]:
     from pliant.cli.cluster.job_context import list_job_pods, replica_name
-    from pliant.cli.output.job_summary import job_progress, progress_reporter
+    from pliant.cli.output.job_summary import progress_reporter_name, reported_training_progress
 
     rows = []
-    reporter, progress = progress_reporter(job_object), job_progress(job_object)
+    reporter, progress = progress_reporter_name(job_object), reported_training_progress(job_object)
     for pod in await list_job_pods(target.client, job_object):
         replica = replica_name(job_object.job, pod)
         usage = usage_by_pod.get((pod.metadata.namespace, pod.metadata.name))
@@ -80,10 +80,10 @@ async def _job_rows(
     return rows
 
 
-def cpu_and_memory_text(usage: dict[str, Any]) -> tuple[str, str]:
+def cpu_and_memory_text(pod_metrics: dict[str, Any]) -> tuple[str, str]:
     """Return the CPU and memory usage of all containers of a pod: `250m`, `128Mi`."""
 
-    usages = [container.get("usage") or {} for container in usage.get("containers") or ()]
+    usages = [container.get("usage") or {} for container in pod_metrics.get("containers") or ()]
     cpu = sum(parse_quantity(usage_of_container.get("cpu", "0")) for usage_of_container in usages)
     memory = sum(parse_quantity(usage_of_container.get("memory", "0")) for usage_of_container in usages)
     kibibytes = round(memory / 1024)

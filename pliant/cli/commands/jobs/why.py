@@ -7,8 +7,8 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pliant.cli.cluster.target import TARGET_HELP, add_target_options, connect_target
-from pliant.cli.output.formats import add_output_option, format_data
+from pliant.cli.cluster.target import CLUSTER_SELECTION_HELP, add_target_options, connect_target
+from pliant.cli.output.formats import add_output_option, format_json_or_yaml
 from pliant.cli.output.style import TerminalStyle
 from pliant.cli.output.table import terminal_width
 from pliant.errors import ApiError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MAX_LOG_LINES = 8
 DESCRIPTION = "Explain what happened to a job and why, and suggest what to try."
 EPILOG = f"""\
-{TARGET_HELP}
+{CLUSTER_SELECTION_HELP}
 examples:
   pliant why bert
   pliant why bert -o json          machine-readable output
@@ -35,23 +35,23 @@ def configure(parser: ArgumentParser) -> None:
 
 
 async def execute(args: Namespace) -> int:
-    from pliant.cli.cluster.job_context import load_cluster_context
+    from pliant.cli.cluster.job_context import load_job_context
     from pliant.cli.cluster.job_lookup import find_job
-    from pliant.cli.explain.job_explanation import Evidence, explain_job, failed_pods
+    from pliant.cli.explain.job_explanation import JobEvidence, earliest_failed_pods, explain_job
     from pliant.cli.explain.render import explanation_to_dict, render_explanation
 
     async with connect_target(args) as target:
         job = await find_job(target, args.job)
-        context = await load_cluster_context(target.client, job)
-        evidence = Evidence(job_object=job, context=context, now=SystemClock().now())
-        namespace, pods = job.key.namespace, failed_pods(evidence)
+        context = await load_job_context(target.client, job)
+        evidence = JobEvidence(job_object=job, context=context, now=SystemClock().now())
+        namespace, pods = job.key.namespace, earliest_failed_pods(evidence)
         tails = {pod.name: await _read_log_tail(target.client, namespace, pod) for pod in pods}
     explanation = explain_job(replace(evidence, log_tails=tails))
     if args.output == "text":
         style, width = TerminalStyle.for_stream(sys.stdout), terminal_width(sys.stdout)
         sys.stdout.write(render_explanation(explanation, style, width) + "\n")
     else:
-        sys.stdout.write(format_data(args.output, explanation_to_dict(explanation)))
+        sys.stdout.write(format_json_or_yaml(args.output, explanation_to_dict(explanation)))
     return 0
 
 
@@ -66,4 +66,4 @@ async def _read_log_tail(client: KubeClient, namespace: str, pod: ObservedPod) -
             lines += splitter.feed(chunk)
     except ApiError:
         return ()  # the node is gone, or its logs are deleted
-    return tuple([*lines, *splitter.close()][-MAX_LOG_LINES:])
+    return tuple([*lines, *splitter.flush()][-MAX_LOG_LINES:])

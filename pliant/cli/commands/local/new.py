@@ -24,13 +24,15 @@ examples:
   pliant new pytorch bert --kind kubeflow         a PyTorchJob of kubeflow.org/v1
   pliant new tensorflow mnist --out jobs/mnist
 """
-MAX_NAME_LENGTH = 40  # pod names append the group and index, and end at 63 characters
+MAX_JOB_NAME_LENGTH = 40  # pod names append the group and index, and end at 63 characters
 
 
 def configure(parser: ArgumentParser) -> None:
-    from pliant.cli.starters import AITRAININGJOB, ELASTICJOB, KUBEFLOW, STARTERS
+    from pliant.cli.starters import AITRAININGJOB, ELASTICJOB, KUBEFLOW, STARTERS_BY_FRAMEWORK
 
-    parser.add_argument("framework", choices=STARTERS, metavar="FRAMEWORK", help=", ".join(STARTERS))
+    parser.add_argument(
+        "framework", choices=STARTERS_BY_FRAMEWORK, metavar="FRAMEWORK", help=", ".join(STARTERS_BY_FRAMEWORK)
+    )
     parser.add_argument("name", metavar="NAME", help="Name of the job and of the directory")
     kinds = (AITRAININGJOB, KUBEFLOW, ELASTICJOB)
     parser.add_argument("--kind", choices=kinds, help="Kind of the job (default: the usual kind of the framework)")
@@ -38,18 +40,18 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def execute(args: Namespace) -> int:
-    from pliant.cli.starters import STARTERS, program_files, render_job
+    from pliant.cli.starters import STARTERS_BY_FRAMEWORK, render_starter_job, starter_program_files
 
-    if len(args.name) > MAX_NAME_LENGTH or not re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", args.name):
-        rule = f"use a-z, 0-9 and `-`, start with a letter, at most {MAX_NAME_LENGTH} characters"
+    if len(args.name) > MAX_JOB_NAME_LENGTH or not re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", args.name):
+        rule = f"use a-z, 0-9 and `-`, start with a letter, at most {MAX_JOB_NAME_LENGTH} characters"
         raise UserError(f"`{args.name}` is not a valid name; {rule}")
-    starter = STARTERS[args.framework]
+    starter = STARTERS_BY_FRAMEWORK[args.framework]
     kind = str(args.kind or starter.kinds[0])
     if kind not in starter.kinds:
         raise UserError(f"--kind: {args.framework} has no {kind} starter; use one of: {', '.join(starter.kinds)}")
     directory = args.out or Path(args.name)
-    contents = {directory / "job.yaml": render_job(args.framework, args.name, kind)}
-    contents |= {directory / name: text for name, text in program_files(args.framework).items()}
+    contents = {directory / "job.yaml": render_starter_job(args.framework, args.name, kind)}
+    contents |= {directory / name: text for name, text in starter_program_files(args.framework).items()}
     _write_files(directory, contents)
     *first, last = map(str, contents)
     pip_line = f"  pip install {starter.pip_packages}\n" if starter.pip_packages else ""

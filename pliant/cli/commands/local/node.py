@@ -10,14 +10,19 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from pliant.cli.cluster.target import add_target_options, connect_target
-from pliant.embedded.fault_annotations import GPU_FAULT_ANNOTATION, NODE_OUTAGE_ANNOTATION, OUTAGE_KILLED, OUTAGE_PAUSED
+from pliant.embedded.fault_annotations import (
+    GPU_FAULT_ANNOTATION,
+    NODE_OUTAGE_ANNOTATION,
+    OUTAGE_VALUE_KILLED,
+    OUTAGE_VALUE_PAUSED,
+)
 from pliant.errors import NotFound, PliantError, UserError
 from pliant.kube.resources import NODES, PODS
 
 if TYPE_CHECKING:
     from pliant.kube.client import KubeClient
 
-NODE_TIMEOUT = 20.0  # seconds until the cluster must have noticed the change
+NODE_CHANGE_TIMEOUT_SECONDS = 20.0  # seconds until the cluster must have noticed the change
 _GPU_RESOURCE = "nvidia.com/gpu"
 _RUNTIME_PREFIX = "pliant://"
 _DEFAULT_GPU_FAULT = "Xid 79: GPU has fallen off the bus"
@@ -42,7 +47,7 @@ examples:
 NodeObject = dict[str, Any]
 
 
-class NodeNotChanged(PliantError):
+class NodeChangeTimeout(PliantError):
     """The node did not reach the expected state."""
 
 
@@ -70,7 +75,7 @@ async def execute(args: Namespace) -> int:
         elif args.action == "gpu-fault":
             await _set_gpu_fault(client, name, node, "" if args.recover else args.message)
         else:
-            await _inject_outage(client, name, OUTAGE_KILLED if args.action == "kill" else OUTAGE_PAUSED)
+            await _inject_outage(client, name, OUTAGE_VALUE_KILLED if args.action == "kill" else OUTAGE_VALUE_PAUSED)
     return 0
 
 
@@ -98,7 +103,7 @@ async def _inject_outage(client: KubeClient, name: str, outage: str) -> None:
     running = sum(pod["status"].get("phase") == "Running" for pod in pods)
     await _annotate_node(client, name, {NODE_OUTAGE_ANNOTATION: outage})
     await _wait_for_node(client, name, lambda node: not _is_true(node, "Ready"), "become NotReady")
-    result = "were killed" if outage == OUTAGE_KILLED else "are stopped"
+    result = "were killed" if outage == OUTAGE_VALUE_KILLED else "are stopped"
     count = "1 running pod" if running == 1 else f"{running} running pods"
     effect = f"the processes of its {count} {result}" if running else "no pod was running on it"
     sys.stdout.write(f"{name} is {outage} and NotReady; {effect}\nrecover it with: pliant node recover {name}\n")
@@ -111,9 +116,9 @@ async def _recover_node(client: KubeClient, name: str, node: NodeObject | None) 
     else:
         await _annotate_node(client, name, {NODE_OUTAGE_ANNOTATION: None, GPU_FAULT_ANNOTATION: None})
     try:
-        timeout = NODE_TIMEOUT if node else 5.0
+        timeout = NODE_CHANGE_TIMEOUT_SECONDS if node else 5.0
         await _wait_for_node(client, name, lambda node: _is_true(node, "Ready"), "become Ready", timeout)
-    except NodeNotChanged:
+    except NodeChangeTimeout:
         if node is None:
             await client.delete(NODES, None, name)
             raise UserError(f"the cluster has no node `{name}`{await _existing_nodes_text(client)}") from None
@@ -143,7 +148,7 @@ async def _wait_for_node(
     name: str,
     condition: Callable[[NodeObject], bool],
     expectation: str,
-    timeout: float = NODE_TIMEOUT,
+    timeout: float = NODE_CHANGE_TIMEOUT_SECONDS,
 ) -> None:
     selector = f"metadata.name={name}"
     listing = await client.list(NODES, fields=selector)
@@ -157,7 +162,7 @@ async def _wait_for_node(
                     return
     except TimeoutError:
         pass
-    raise NodeNotChanged(f"node `{name}` did not {expectation} within {timeout:.0f}s; check it with `pliant status`")
+    raise NodeChangeTimeout(f"node `{name}` did not {expectation} within {timeout:.0f}s; check it with `pliant status`")
 
 
 def _is_true(node: NodeObject, condition_type: str) -> bool:

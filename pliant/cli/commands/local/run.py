@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pliant.cli.durations import format_duration
 from pliant.cli.input.local_cluster_options import (
-    add_node_options,
+    add_local_cluster_options,
     cluster_config,
     current_dir,
     parse_duration_option,
@@ -25,12 +25,12 @@ from pliant.cli.input.local_cluster_options import (
 from pliant.cli.input.problems import SourceLocation, first_pliant_error, input_error
 from pliant.cli.output.streams import redirect_to_devnull
 from pliant.cli.output.style import TerminalStyle
-from pliant.cli.shutdown import StopRequest, handle_stop_signals, run_until_stopped
+from pliant.cli.shutdown import StopSignalHandler, handle_stop_signals, run_with_signals_deferred
 from pliant.errors import UnsupportedEnvironment
 from pliant.runtime.log_setup import ErrorNotifier, configure_logging
 
 if TYPE_CHECKING:
-    from pliant.cli.local.run_result import SessionResult
+    from pliant.cli.local.run_result import RunResult
     from pliant.cli.local.run_session import RunPlan
     from pliant.cli.output.run_view import RunView
     from pliant.embedded.cluster import ClusterConfig
@@ -80,31 +80,31 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--workspace", type=parse_existing_dir, metavar="DIR", help=workspace_help)
     parser.add_argument("--data", type=Path, metavar="DIR", help="New or empty directory for the data of the cluster")
     parser.add_argument("--keep", action="store_true", help="Keep the data of the cluster and print its location")
-    add_node_options(parser)
+    add_local_cluster_options(parser)
     add_autoscale_options(parser)
 
 
 def execute(args: Namespace) -> int:
-    from pliant.cli.cluster.apply import catalog_for_manifests
+    from pliant.cli.cluster.apply import kind_registry_for_manifests
     from pliant.cli.input.autoscale_options import autoscale_options
-    from pliant.cli.input.manifest_checks import check_runnable
+    from pliant.cli.input.manifest_checks import check_runnable_locally
     from pliant.cli.input.manifests import load_manifests
-    from pliant.cli.input.set_option import with_settings
+    from pliant.cli.input.set_option import with_job_fields_set
     from pliant.cli.local.run_session import RunPlan
 
-    manifests = with_settings(load_manifests(args.files), args.set)
-    catalog = catalog_for_manifests(manifests)
-    check_runnable(manifests, catalog, args.namespace)
+    manifests = with_job_fields_set(load_manifests(args.files), args.set)
+    catalog = kind_registry_for_manifests(manifests)
+    check_runnable_locally(manifests, catalog, args.namespace)
     plan = RunPlan(
         manifests=manifests,
-        catalog=catalog,
+        kind_registry=catalog,
         namespace=args.namespace,
         timeout=args.timeout,
         style=TerminalStyle.for_stream(sys.stderr),
         autoscale=autoscale_options(args),
     )
     with _data_dir(args) as data_dir:
-        return run_until_stopped(_run_session(args, plan, data_dir))
+        return run_with_signals_deferred(_run_session(args, plan, data_dir))
 
 
 @contextmanager
@@ -128,15 +128,15 @@ def _data_dir(args: Namespace) -> Iterator[Path]:
 
 
 async def _run_session(args: Namespace, plan: RunPlan, data_dir: Path) -> int:
-    from pliant.cli.local.run_result import SessionResult
+    from pliant.cli.local.run_result import RunResult
 
     loop = asyncio.get_running_loop()
     started_at = loop.time()
     config = cluster_config(args, data_dir, workspace=_workspace_dir(args), durable=False)
     with handle_stop_signals() as stop:
         view = _make_view(args, stop)
-        stop.on_stop = lambda: view.note("stopping…")
-        configure_logging(path=data_dir / "pliant.log", extra_handler=ErrorNotifier(view.note))
+        stop.on_stop = lambda: view.show_note("stopping…")
+        configure_logging(path=data_dir / "pliant.log", extra_handler=ErrorNotifier(view.show_note))
         view.open()
         try:
             result = await _run_jobs(plan, config, view, started_at)
@@ -144,14 +144,14 @@ async def _run_session(args: Namespace, plan: RunPlan, data_dir: Path) -> int:
             if stop.received_signal is None:
                 raise
             elapsed = format_duration(timedelta(seconds=loop.time() - started_at))
-            result = SessionResult(exit_code=stop.exit_code, text=f"{plan.style.red('✘')} interrupted after {elapsed}")
+            result = RunResult(exit_code=stop.exit_code, text=f"{plan.style.red('✘')} interrupted after {elapsed}")
         finally:
             view.close()
     _print_result(result.text)
     return result.exit_code
 
 
-async def _run_jobs(plan: RunPlan, config: ClusterConfig, view: RunView, started_at: float) -> SessionResult:
+async def _run_jobs(plan: RunPlan, config: ClusterConfig, view: RunView, started_at: float) -> RunResult:
     from pliant.cli.cluster.progress_receiver import open_embedded_receiver
     from pliant.cli.local.run_session import RunSession
     from pliant.embedded.cluster import EmbeddedCluster
@@ -160,27 +160,29 @@ async def _run_jobs(plan: RunPlan, config: ClusterConfig, view: RunView, started
     try:
         async with EmbeddedCluster.start(config) as cluster:
             if cluster.mode.fallback_notice:
-                view.note(cluster.mode.fallback_notice)
+                view.show_note(cluster.mode.fallback_notice)
             client = KubeClient(cluster.transport)
             async with open_embedded_receiver(cluster, client) as receiver, asyncio.TaskGroup() as tasks:
-                return await RunSession(client, plan, view, tasks, receiver).run(started_at, data_dir=config.data_dir)
+                return await RunSession(client, plan, view, tasks, receiver).run_jobs(
+                    started_at, data_dir=config.data_dir
+                )
     except BaseExceptionGroup as group:
         raise first_pliant_error(group) from group
 
 
-def _make_view(args: Namespace, stop: StopRequest) -> RunView:
-    from pliant.cli.output.run_view import OutputOptions, PlainView
+def _make_view(args: Namespace, stop: StopSignalHandler) -> RunView:
+    from pliant.cli.output.run_view import PlainRunView, RunOutputOptions
 
     def hang_up() -> None:
-        stop.request(signal.SIGPIPE)
+        stop.handle_signal(signal.SIGPIPE)
 
-    options = OutputOptions(show_logs=args.logs and not args.quiet, show_notes=not args.quiet)
+    options = RunOutputOptions(show_logs=args.logs and not args.quiet, show_notes=not args.quiet)
     is_terminal = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
     if is_terminal and not args.quiet:
-        from pliant.cli.output.live_view import LiveView
+        from pliant.cli.output.live_view import LiveRunView
 
-        return LiveView(sys.stdout, options, hang_up)
-    return PlainView(sys.stdout, sys.stderr, options, hang_up)
+        return LiveRunView(sys.stdout, options, hang_up)
+    return PlainRunView(sys.stdout, sys.stderr, options, hang_up)
 
 
 def _workspace_dir(args: Namespace) -> Path:

@@ -33,8 +33,8 @@ examples:
   pliant simulate nodes.csv jobs.csv services.csv -o json       simulate your own traces
   pliant simulate trace.yaml --policy fair,goodput --until 2h
 """
-MAX_JOBS = 1_000_000
-PROGRESS_INTERVAL = 10.0  # seconds between progress lines
+MAX_EXPERIMENT_JOBS = 1_000_000
+PROGRESS_PRINT_INTERVAL_SECONDS = 10.0  # seconds between progress lines
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -71,16 +71,16 @@ def execute(args: Namespace) -> int:
 
 
 def _parse_job_count(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= MAX_JOBS:
-        raise ArgumentTypeError(f"`{text}` is not a number between 1 and {MAX_JOBS:,}")
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_EXPERIMENT_JOBS:
+        raise ArgumentTypeError(f"`{text}` is not a number between 1 and {MAX_EXPERIMENT_JOBS:,}")
     return int(text)
 
 
 def _parse_policies(text: str) -> list[str]:
-    from pliant.autoscale.policies.registry import ALL_POLICIES
-    from pliant.simulation.run import NO_POLICY
+    from pliant.autoscale.policies.registry import SIMULATION_POLICIES
+    from pliant.simulation.run import NO_POLICY_NAME
 
-    known = (*ALL_POLICIES, NO_POLICY)
+    known = (*SIMULATION_POLICIES, NO_POLICY_NAME)
     chosen = list(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
     for name in chosen:
         if name not in known:
@@ -94,16 +94,17 @@ def _load_trace(args: Namespace) -> SimulationTrace:
     from random import Random
 
     from pliant.cli.input.trace_files import read_trace
-    from pliant.simulation.experiments import EXPERIMENTS
+    from pliant.simulation.experiments import TRACE_FACTORY_BY_EXPERIMENT
 
     if bool(args.files) == bool(args.experiment):
-        raise UserError("specify either files or an --experiment: " + ", ".join(EXPERIMENTS))
+        raise UserError("specify either files or an --experiment: " + ", ".join(TRACE_FACTORY_BY_EXPERIMENT))
     if args.experiment:
-        if args.experiment not in EXPERIMENTS:
+        if args.experiment not in TRACE_FACTORY_BY_EXPERIMENT:
             raise UserError(
-                f"--experiment: unknown experiment `{args.experiment}`; use one of: {', '.join(EXPERIMENTS)}"
+                f"--experiment: unknown experiment `{args.experiment}`; "
+                f"use one of: {', '.join(TRACE_FACTORY_BY_EXPERIMENT)}"
             )
-        trace = EXPERIMENTS[args.experiment](Random(args.seed), args.jobs)
+        trace = TRACE_FACTORY_BY_EXPERIMENT[args.experiment](Random(args.seed), args.jobs)
     elif args.jobs:
         raise UserError("--jobs: requires --experiment; trace files list their own jobs")
     else:
@@ -117,10 +118,10 @@ def _load_trace(args: Namespace) -> SimulationTrace:
 
 
 def _parse_seconds(option: str, text: str) -> float:
-    from pliant.simulation.delays import parse_seconds
+    from pliant.simulation.delays import parse_duration_seconds
 
     try:
-        seconds = parse_seconds(text)
+        seconds = parse_duration_seconds(text)
     except ValueError as error:
         raise UserError(f"{option}: {error}") from None
     if not seconds:
@@ -129,7 +130,7 @@ def _parse_seconds(option: str, text: str) -> float:
 
 
 def _simulation_settings(args: Namespace) -> SimulationSettings:
-    from pliant.simulation.autoscaler import AutoscalerTiming
+    from pliant.simulation.autoscaler import SimulatedAutoscalerSettings
     from pliant.simulation.delays import parse_delays
     from pliant.simulation.run import SimulationSettings
 
@@ -141,20 +142,20 @@ def _simulation_settings(args: Namespace) -> SimulationSettings:
         raise UserError(f"--delays: {error}") from None
     return SimulationSettings(
         delays=delays,
-        timing=AutoscalerTiming(max_load=args.max_load),
+        timing=SimulatedAutoscalerSettings(max_load=args.max_load),
         seed=args.seed,
         is_bin_packing=args.scheduler == "packed",
     )
 
 
 def _simulate_policy(trace: SimulationTrace, policy: str, settings: SimulationSettings) -> SimulationResult:
-    from pliant.autoscale.policies.registry import ALL_POLICIES
-    from pliant.simulation.run import settings_for_policy, simulate
+    from pliant.autoscale.policies.registry import SIMULATION_POLICIES
+    from pliant.simulation.run import settings_with_policy_timing, simulate_trace
 
-    return simulate(
+    return simulate_trace(
         trace,
-        ALL_POLICIES.get(policy),
-        settings_for_policy(policy, trace, settings),
+        SIMULATION_POLICIES.get(policy),
+        settings_with_policy_timing(policy, trace, settings),
         stopwatch=time.process_time,
         on_progress=_progress_printer(policy, len(trace.jobs)),
     )
@@ -166,7 +167,7 @@ def _progress_printer(policy: str, job_count: int) -> Callable[[float, int], Non
 
     def print_progress(now: float, ended: int) -> None:
         nonlocal last
-        if time.monotonic() - last >= PROGRESS_INTERVAL:
+        if time.monotonic() - last >= PROGRESS_PRINT_INTERVAL_SECONDS:
             last = time.monotonic()
             sys.stderr.write(f"{policy}: {ended:,} of {job_count:,} jobs have ended, {now:,.0f} seconds simulated\n")
 

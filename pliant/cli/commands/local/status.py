@@ -11,11 +11,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pliant.cli.cluster.target import ClusterTarget, list_running_clusters
+from pliant.cli.cluster.target import ClusterTarget, list_running_persistent_clusters
 from pliant.cli.durations import format_age
 from pliant.cli.explain.os_errors import is_disk_full
 from pliant.cli.local.state_dir import ClusterStateDir, RunningCluster
-from pliant.cli.output.formats import add_output_option, format_data
+from pliant.cli.output.formats import add_output_option, format_json_or_yaml
 from pliant.cli.output.style import TerminalStyle
 from pliant.errors import ApiError, UserError
 from pliant.kube.quantity import parse_quantity
@@ -54,14 +54,14 @@ def execute(args: Namespace) -> int:
         running = state_dir.running_cluster()
         clusters = [(state_dir, running)] if running is not None else []
     else:
-        clusters = list_running_clusters(os.environ)
+        clusters = list_running_persistent_clusters(os.environ)
     if not clusters:
         return _report_none_running(args)
     results = [asyncio.run(_examine_cluster(state_dir, running)) for state_dir, running in clusters]
     if args.output == "text":
         sys.stdout.write("\n".join(_status_text(result) for result in results))
     else:
-        sys.stdout.write(format_data(args.output, results))
+        sys.stdout.write(format_json_or_yaml(args.output, results))
     return 0 if all(result["responds"] for result in results) else 1
 
 

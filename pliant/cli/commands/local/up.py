@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pliant.cli.input.local_cluster_options import (
-    add_node_options,
+    add_local_cluster_options,
     cluster_config,
     current_dir,
     parse_existing_dir,
@@ -22,7 +22,7 @@ from pliant.cli.input.local_cluster_options import (
 )
 from pliant.cli.input.problems import first_pliant_error
 from pliant.cli.local.state_dir import ClusterStateDir, RunningCluster, lock_data_dir
-from pliant.cli.shutdown import handle_stop_signals, run_until_stopped
+from pliant.cli.shutdown import handle_stop_signals, run_with_signals_deferred
 from pliant.errors import UnsupportedEnvironment
 from pliant.runtime.clock import SystemClock
 from pliant.runtime.log_setup import configure_logging
@@ -62,7 +62,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--port", type=parse_port, default=0, metavar="N", help=port_help)
     workspace_help = "Working directory of programs and root of hostPath volumes (default: the current directory)"
     parser.add_argument("--workspace", type=parse_existing_dir, metavar="DIR", help=workspace_help)
-    add_node_options(parser)
+    add_local_cluster_options(parser)
     add_timeout_options(parser)
     add_plan_retention_options(parser)
     add_autoscale_options(parser)
@@ -90,7 +90,7 @@ def _run_cluster(args: Namespace, state_dir: ClusterStateDir, notify_ready: Noti
         workspace = (args.workspace or current_dir()).absolute()
         config = cluster_config(args, data, workspace=workspace, durable=True, port=args.port)
         with lock_data_dir(data):
-            return run_until_stopped(_run_until_stopped(args, config, lock, notify_ready))
+            return run_with_signals_deferred(_run_until_stopped(args, config, lock, notify_ready))
 
 
 async def _run_until_stopped(

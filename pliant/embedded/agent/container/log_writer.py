@@ -24,7 +24,7 @@ LogWriter = Generator[None, bytes, None]
 """Receives the output of a container in chunks."""
 
 
-def write_log(path: str, max_file_bytes: int = MAX_LOG_FILE_BYTES) -> LogWriter:
+def create_log_writer(path: str, max_file_bytes: int = MAX_LOG_FILE_BYTES) -> LogWriter:
     """Write all chunks that are sent to this generator; drop what a full disk cannot take, so as never to block.
 
     A generator, because its state costs a shim the least memory.

@@ -48,7 +48,7 @@ def start_program(
     *,
     has_terminal: bool = False,
     dies_with_parent: bool = False,
-    prepare: Callable[[], None] = lambda: None,
+    before_exec: Callable[[], None] = lambda: None,
 ) -> tuple[int, str]:
     """Start a program on the standard streams of this process; return its pid and why exec failed, if it did.
 
@@ -60,7 +60,7 @@ def start_program(
         if dies_with_parent:
             syscalls.set_parent_death_signal()
         try:
-            prepare()
+            before_exec()
         except OSError as error:
             os.write(error_fd, _describe_os_error(error).encode())
             os._exit(START_FAILED_EXIT_CODE)
@@ -97,7 +97,7 @@ def send_report(report_fd: int, message: dict[str, object]) -> None:
     os.write(report_fd, json.dumps(message).encode() + b"\n")
 
 
-def report_started(report_fd: int, failure: str) -> None:
+def report_start_result(report_fd: int, failure: str) -> None:
     """Report to the agent that the program runs, or why it does not."""
     if failure:
         send_report(report_fd, {"error": failure})
@@ -105,7 +105,7 @@ def report_started(report_fd: int, failure: str) -> None:
         os.write(report_fd, _STARTED_MESSAGE)
 
 
-def report_error(report_fd: int, error: OSError) -> None:
+def report_start_error(report_fd: int, error: OSError) -> None:
     """Report to the agent why no program was started."""
     send_report(report_fd, {"error": _describe_os_error(error)})
 

@@ -62,7 +62,7 @@ class ProcessTable:
                 self._cpu_ticks[int(name)] = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
                 self._children.setdefault(int(fields[1]), []).append(int(name))
 
-    def usage_of_descendants(self, root_pid: int) -> tuple[float, int]:
+    def descendants_cpu_and_memory(self, root_pid: int) -> tuple[float, int]:
         """Return the CPU seconds and the bytes of private memory of all descendants of a process."""
         ticks = self._cpu_ticks.get(root_pid, (0, 0))[1]
         memory = 0

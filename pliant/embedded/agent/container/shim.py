@@ -25,8 +25,8 @@ from typing import NoReturn
 from pliant.embedded.agent import syscalls
 from pliant.embedded.agent.container import process, process_usage
 from pliant.embedded.agent.container.config import ContainerConfig, Program
-from pliant.embedded.agent.container.log_writer import MAX_LOG_FILE_BYTES, LogWriter, copy_to_log, write_log
-from pliant.embedded.agent.isolation.cgroups import ContainerCgroup
+from pliant.embedded.agent.container.log_writer import MAX_LOG_FILE_BYTES, LogWriter, copy_to_log, create_log_writer
+from pliant.embedded.agent.isolation.cgroups import AssignedCgroup
 from pliant.embedded.agent.isolation.container_namespaces import ContainerNamespaces
 
 _FRAME_HEADER = struct.Struct(">cH")
@@ -59,7 +59,7 @@ class ContainerStdio:
         """Close the shim's copy of the container's end, so that the shim sees end-of-file."""
         os.close(self._container_end)
 
-    def forward_input(self) -> bool:
+    def forward_terminal_frames(self) -> bool:
         """Forward received frames to the terminal; return False at end-of-file."""
         data = os.read(self.frames_fd, _READ_BYTES)
         self._buffer += data
@@ -97,12 +97,12 @@ class MemoryWatchdog:
         """Return the milliseconds until the next check."""
         return max(0.0, self._next_check_at - time.monotonic()) * 1000
 
-    def check(self) -> None:
+    def kill_if_over_limit(self) -> None:
         """Kill all processes of the container if they exceed the limit; do nothing before the check is due."""
         now = time.monotonic()
         if now < self._next_check_at:
             return
-        processes = self._namespaces.list_pids()
+        processes = self._namespaces.list_container_pids()
         resident = process_usage.resident_bytes(processes)
         longer_interval = min(self._check_interval * 2, _MAX_CHECK_INTERVAL)
         self._check_interval = longer_interval if resident == self._resident_bytes else _MIN_CHECK_INTERVAL
@@ -110,10 +110,10 @@ class MemoryWatchdog:
         # Proportional memory is expensive to measure, and resident memory is never less.
         if resident > self._limit_bytes and process_usage.proportional_bytes(processes) > self._limit_bytes:
             self.has_killed = True
-            self._namespaces.kill_all()
+            self._namespaces.kill_container_processes()
 
 
-def fork_shim(config: ContainerConfig, namespaces: ContainerNamespaces) -> process.ShimHandle:
+def fork_container_shim(config: ContainerConfig, namespaces: ContainerNamespaces) -> process.ShimHandle:
     """Start a container in a new shim.
 
     The reports are JSON lines: `{"started": true}` or `{"error": …}`, and `{"code": …, "signal": …, "oom_killed": …}`
@@ -121,25 +121,25 @@ def fork_shim(config: ContainerConfig, namespaces: ContainerNamespaces) -> proce
     """
 
     def run(report_fd: int) -> NoReturn:
-        run_shim(config, namespaces, report_fd)
+        run_container_shim(config, namespaces, report_fd)
 
     return process.fork_with_report_pipe(run)
 
 
-def run_shim(config: ContainerConfig, namespaces: ContainerNamespaces, report_fd: int) -> NoReturn:
+def run_container_shim(config: ContainerConfig, namespaces: ContainerNamespaces, report_fd: int) -> NoReturn:
     """Turn this process into the shim of a container and exit with the container."""
     code = process.START_FAILED_EXIT_CODE
     try:
         syscalls.block_all_signals()
-        namespaces.enter()
+        namespaces.prepare_shim()
         process.close_other_descriptors(report_fd)
         if config.get("cpuset"):
             os.sched_setaffinity(0, config["cpuset"])
-        log_writer = write_log(config["log_path"], config.get("max_log_bytes", MAX_LOG_FILE_BYTES))
+        log_writer = create_log_writer(config["log_path"], config.get("max_log_bytes", MAX_LOG_FILE_BYTES))
         next(log_writer)
         has_terminal = config.get("tty", False)
         stdio = ContainerStdio(config.get("stdin_path"), has_terminal=has_terminal)
-        cgroup = ContainerCgroup(config)
+        cgroup = AssignedCgroup(config)
 
         def prepare() -> None:
             stdio.replace_standard_streams()
@@ -150,17 +150,17 @@ def run_shim(config: ContainerConfig, namespaces: ContainerNamespaces, report_fd
         os.chdir("/")
         dies_with_parent = namespaces.needs_parent_death_signal
         main_pid, failure = process.start_program(
-            config, has_terminal=has_terminal, dies_with_parent=dies_with_parent, prepare=prepare
+            config, has_terminal=has_terminal, dies_with_parent=dies_with_parent, before_exec=prepare
         )
         stdio.close_container_end()
         process.redirect_streams_to_null()
-        process.report_started(report_fd, failure)
+        process.report_start_result(report_fd, failure)
         memory_limit = 0 if cgroup.enforces_memory else config.get("memory_limit", 0)
         code, signal_number, is_oom_killed = _supervise_container(main_pid, stdio, log_writer, namespaces, memory_limit)
         is_oom_killed = is_oom_killed or cgroup.was_oom_killed()
         process.send_report(report_fd, {"code": code, "signal": signal_number, "oom_killed": is_oom_killed})
     except OSError as error:
-        process.report_error(report_fd, error)
+        process.report_start_error(report_fd, error)
     finally:
         os._exit(code)
 
@@ -181,15 +181,15 @@ def _supervise_container(
                 if not copy_to_log(output_fd, log_writer):
                     poll.unregister(output_fd)
             elif fd == frames_fd:
-                if not stdio.forward_input():
+                if not stdio.forward_terminal_frames():
                     poll.unregister(frames_fd)
             elif (status := _handle_signals(signal_fd, main_pid, namespaces)) is not None:
-                namespaces.kill_all()
+                namespaces.kill_container_processes()
                 while copy_to_log(output_fd, log_writer):
                     pass
                 return *process.decode_wait_status(status), watchdog is not None and watchdog.has_killed
         if watchdog:
-            watchdog.check()
+            watchdog.kill_if_over_limit()
 
 
 def _handle_signals(signal_fd: int, main_pid: int, namespaces: ContainerNamespaces) -> int | None:
@@ -200,14 +200,14 @@ def _handle_signals(signal_fd: int, main_pid: int, namespaces: ContainerNamespac
             if status is not None:
                 return status
         elif number == process.KILL_ALL_SIGNAL:
-            namespaces.kill_all()
+            namespaces.kill_container_processes()
         else:
             with suppress(ProcessLookupError):
                 os.kill(main_pid, number)
     return None
 
 
-def fork_session(
+def fork_session_shim(
     program: Program, namespaces: ContainerNamespaces, stdio_fds: Sequence[int], *, has_terminal: bool
 ) -> process.ShimHandle:
     """Start a program in the namespaces of a container, with its own shim."""
@@ -226,15 +226,15 @@ def _run_session_shim(
         signal.pthread_sigmask(signal.SIG_BLOCK, process.BLOCKED_SIGNALS)
         for target, source in enumerate(stdio_fds):
             os.dup2(source, target)
-        namespaces.enter()
+        namespaces.prepare_shim()
         process.close_other_descriptors(report_fd)
         dies_with_parent = namespaces.needs_parent_death_signal
         main_pid, failure = process.start_program(program, has_terminal=has_terminal, dies_with_parent=dies_with_parent)
         process.redirect_streams_to_null()
-        process.report_started(report_fd, failure)
+        process.report_start_result(report_fd, failure)
         code = _supervise_session(main_pid, namespaces, report_fd)
     except OSError as error:
-        process.report_error(report_fd, error)
+        process.report_start_error(report_fd, error)
     finally:
         os._exit(code)
 
@@ -247,13 +247,13 @@ def _supervise_session(main_pid: int, namespaces: ContainerNamespaces, report_fd
             status = process.reap_children(main_pid)
             if status is not None:
                 code, signal_number = process.decode_wait_status(status)
-                namespaces.kill_all()
+                namespaces.kill_container_processes()
                 process.send_report(report_fd, {"code": code, "signal": signal_number})
                 return code
             continue
         with suppress(ProcessLookupError):
             if number == process.KILL_ALL_SIGNAL:
                 os.killpg(main_pid, signal.SIGKILL)
-                namespaces.kill_all()
+                namespaces.kill_container_processes()
             else:
                 os.kill(main_pid, number)

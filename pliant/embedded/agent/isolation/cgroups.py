@@ -28,7 +28,7 @@ class CgroupManager:
         self._parent_cgroup = parent_cgroup
 
     @classmethod
-    def detect(cls, cgroup_root: str = _CGROUP_ROOT) -> CgroupManager | None:
+    def create_if_permitted(cls, cgroup_root: str = _CGROUP_ROOT) -> CgroupManager | None:
         """Return a manager for the nearest cgroup in which cgroups can be created and joined, or None.
 
         A cleaner process removes the cgroups when the agent exits. Must be called before the agent has children or
@@ -72,7 +72,7 @@ class CgroupManager:
             os.rmdir(cgroup)
 
 
-class ContainerCgroup:
+class AssignedCgroup:
     """The cgroup of one container, if it has one, as seen by its shim, which is not in it."""
 
     def __init__(self, limits: ResourceLimits) -> None:
@@ -133,7 +133,7 @@ def _create_parent_cgroup(ancestor: str, parent_cgroup: str) -> None:
 
 def _try_to_join(cgroup: str) -> NoReturn:
     try:
-        ContainerCgroup({"cgroup": cgroup}).join()
+        AssignedCgroup({"cgroup": cgroup}).join()
     except OSError:
         os._exit(1)
     os._exit(0)

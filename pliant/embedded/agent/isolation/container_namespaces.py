@@ -21,17 +21,17 @@ class ContainerNamespaces:
     needs_parent_death_signal = True
     """Whether the program needs a signal to exit with its shim."""
 
-    def enter(self) -> None:
+    def prepare_shim(self) -> None:
         """Enter the namespaces, with signals blocked and all descriptors still open."""
         raise NotImplementedError
 
     def setup_rootfs(self) -> None:
         """Build the root file system of the program, unless it exists."""
 
-    def kill_all(self) -> None:
+    def kill_container_processes(self) -> None:
         """Kill every process of the container except the shim, where these processes can be identified."""
 
-    def list_pids(self) -> list[str]:
+    def list_container_pids(self) -> list[str]:
         """List the processes of the container, except the shim, as directory names in /proc."""
         return []
 
@@ -46,7 +46,7 @@ class NewNamespaces(ContainerNamespaces):
         self._rootfs_dir = rootfs_dir
         self._mounts = mounts
 
-    def enter(self) -> None:
+    def prepare_shim(self) -> None:
         for namespace_fd, namespace_type in self._pod_namespaces:
             syscalls.setns(namespace_fd, namespace_type)
         syscalls.unshare(syscalls.CLONE_NEWNS)
@@ -54,11 +54,11 @@ class NewNamespaces(ContainerNamespaces):
     def setup_rootfs(self) -> None:
         pivot_into_rootfs(self._rootfs_dir, self._mounts)
 
-    def kill_all(self) -> None:
+    def kill_container_processes(self) -> None:
         with suppress(ProcessLookupError):
             os.kill(-1, signal.SIGKILL)
 
-    def list_pids(self) -> list[str]:
+    def list_container_pids(self) -> list[str]:
         return process_usage.list_namespace_pids()
 
 
@@ -68,8 +68,8 @@ class JoinedNamespaces(ContainerNamespaces):
     def __init__(self, container_pidfd: int) -> None:
         self._container_pidfd = container_pidfd
 
-    def enter(self) -> None:
-        syscalls.setns(self._container_pidfd, syscalls.CLONE_CONTAINER)
+    def prepare_shim(self) -> None:
+        syscalls.setns(self._container_pidfd, syscalls.CONTAINER_NAMESPACE_FLAGS)
         os.close(self._container_pidfd)
 
 
@@ -79,14 +79,14 @@ class HostNamespaces(ContainerNamespaces):
     def __init__(self, agent_pid: int) -> None:
         self._agent_pid = agent_pid
 
-    def enter(self) -> None:
+    def prepare_shim(self) -> None:
         syscalls.set_parent_death_signal(KILL_ALL_SIGNAL)
         if os.getppid() != self._agent_pid:
             os._exit(START_FAILED_EXIT_CODE)  # The agent exited before the signal was set.
         syscalls.become_subreaper()
 
-    def kill_all(self) -> None:
+    def kill_container_processes(self) -> None:
         process_tree.kill_descendants(os.getpid())
 
-    def list_pids(self) -> list[str]:
+    def list_container_pids(self) -> list[str]:
         return [str(pid) for pid in process_tree.list_descendants_fast(os.getpid())]

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pliant.embedded.agent import syscalls
 from pliant.embedded.agent.container.config import ContainerConfig, Program
 from pliant.embedded.agent.container.process import KILL_ALL_SIGNAL, ShimHandle
-from pliant.embedded.agent.container.shim import fork_session, fork_shim
+from pliant.embedded.agent.container.shim import fork_container_shim, fork_session_shim
 from pliant.embedded.agent.isolation import process_tree
 from pliant.embedded.agent.isolation.container_namespaces import HostNamespaces
 from pliant.embedded.agent.network.sandbox import Sandbox
@@ -33,7 +33,7 @@ class HostIsolation:
         self._agent_id = process_tree.own_agent_id()
 
     @classmethod
-    def acquire(cls, parent_pid: int) -> HostIsolation:
+    def acquire_loopback_block(cls, parent_pid: int) -> HostIsolation:
         """Lock a block of loopback addresses that no other cluster uses.
 
         No parent-death signal is set: the agent detects the parent's exit and must kill all pods before it exits.
@@ -41,7 +41,7 @@ class HostIsolation:
         if os.getppid() != parent_pid:
             sys.exit("the parent process exited before the node agent started")
         syscalls.become_subreaper()
-        process_tree.kill_stale_processes()
+        process_tree.kill_dead_agents_processes()
         return cls(_lock_loopback_block())
 
     @property
@@ -57,29 +57,29 @@ class HostIsolation:
 
     def start_container(self, config: ContainerConfig, sandbox: Sandbox) -> ShimHandle:
         config["env"][process_tree.AGENT_ID_VARIABLE] = self._agent_id
-        return fork_shim(config, self._namespaces)
+        return fork_container_shim(config, self._namespaces)
 
     def start_session(
         self, program: Program, container_pid: int, stdio_fds: Sequence[int], *, has_terminal: bool
     ) -> ShimHandle:
-        return fork_session(program, self._namespaces, stdio_fds, has_terminal=has_terminal)
+        return fork_session_shim(program, self._namespaces, stdio_fds, has_terminal=has_terminal)
 
     def signal_container(self, shim_pid: int, signal_number: int) -> None:
         process_tree.signal_descendants(shim_pid, signal_number)
 
-    def kill_shim(self, shim_pid: int) -> None:
+    def kill_run_by_shim(self, shim_pid: int) -> None:
         os.kill(shim_pid, KILL_ALL_SIGNAL)
 
-    def end_session(self, shim_pid: int) -> None:
-        self.kill_shim(shim_pid)
+    def kill_orphaned_session(self, shim_pid: int) -> None:
+        self.kill_run_by_shim(shim_pid)
 
-    def kill_leftovers(self, known_pids: set[int]) -> None:
+    def kill_unknown_children(self, known_pids: set[int]) -> None:
         process_tree.kill_own_children(known_pids)
 
     def enter_network(self, sandbox: Sandbox | None, *, in_egress: bool) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def proc_dir(self) -> str:
+    def ensure_pods_proc_dir(self) -> str:
         return "/proc"
 
     def close(self) -> None:

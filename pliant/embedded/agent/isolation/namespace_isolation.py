@@ -18,7 +18,7 @@ from typing import NoReturn
 from pliant.embedded.agent import syscalls
 from pliant.embedded.agent.container.config import ContainerConfig, Program
 from pliant.embedded.agent.container.process import START_FAILED_EXIT_CODE, ShimHandle, close_other_descriptors
-from pliant.embedded.agent.container.shim import fork_session, run_shim
+from pliant.embedded.agent.container.shim import fork_session_shim, run_container_shim
 from pliant.embedded.agent.isolation.container_namespaces import JoinedNamespaces, NewNamespaces
 from pliant.embedded.agent.network.sandbox import PodBridge, Sandbox
 
@@ -56,7 +56,7 @@ class NamespaceIsolation:
     ) -> ShimHandle:
         pidfd = os.pidfd_open(container_pid)
         try:
-            return fork_session(program, JoinedNamespaces(pidfd), stdio_fds, has_terminal=has_terminal)
+            return fork_session_shim(program, JoinedNamespaces(pidfd), stdio_fds, has_terminal=has_terminal)
         finally:
             os.close(pidfd)
 
@@ -72,13 +72,13 @@ class NamespaceIsolation:
             finally:
                 os.close(pidfd)
 
-    def kill_shim(self, shim_pid: int) -> None:
+    def kill_run_by_shim(self, shim_pid: int) -> None:
         os.kill(shim_pid, signal.SIGKILL)  # The kernel kills the rest of the PID namespace.
 
-    def end_session(self, shim_pid: int) -> None:
+    def kill_orphaned_session(self, shim_pid: int) -> None:
         """Do nothing: the kernel kills all processes of a PID namespace."""
 
-    def kill_leftovers(self, known_pids: set[int]) -> None:
+    def kill_unknown_children(self, known_pids: set[int]) -> None:
         """Do nothing: no process outlives its PID namespace."""
 
     def enter_network(self, sandbox: Sandbox | None, *, in_egress: bool) -> AbstractContextManager[None]:
@@ -87,7 +87,7 @@ class NamespaceIsolation:
             return self._network.in_sandbox_network(sandbox)
         return self._network.in_egress_network() if in_egress else nullcontext()
 
-    def proc_dir(self) -> str:
+    def ensure_pods_proc_dir(self) -> str:
         """Mount a /proc that lists the processes of all pods on first use, and return it."""
         if not self._proc_dir:
             directory = self._rootfs_dir + ".proc"
@@ -171,4 +171,4 @@ def _wait_for_container(pool_socket: socket.socket, rootfs_dir: str) -> NoReturn
         namespaces = NewNamespaces(pod_namespaces, rootfs_dir, config["mounts"])
     except BaseException:
         os._exit(START_FAILED_EXIT_CODE)
-    run_shim(config, namespaces, report_fd)
+    run_container_shim(config, namespaces, report_fd)

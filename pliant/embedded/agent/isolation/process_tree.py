@@ -140,7 +140,7 @@ def own_agent_id() -> str:
     return f"{_pid_namespace_id()}:{os.getpid()}:{process_start_ticks(os.getpid())}"
 
 
-def kill_stale_processes() -> int:
+def kill_dead_agents_processes() -> int:
     """Kill the processes of this user whose agent has exited, and return how many there were."""
     stale = [int(name) for name in os.listdir("/proc") if name.isdigit() and _is_stale_process(name)]
     return sum(_send_signal(pid, signal.SIGKILL) for pid in stale)

@@ -44,17 +44,23 @@ class NetlinkSocket:
 
     def add_bridge(self, name: str, mac_address: bytes) -> None:
         """Add a bridge with a fixed MAC address, which added ports do not change."""
-        body = _link_message() + string_attribute(_IFLA_IFNAME, name) + attribute(_IFLA_ADDRESS, mac_address)
+        body = (
+            _link_message() + encode_string_attribute(_IFLA_IFNAME, name) + encode_attribute(_IFLA_ADDRESS, mac_address)
+        )
         self._request(_NEWLINK, _CREATE | _EXCL, body + _link_kind_attribute("bridge"))
 
-    def add_veth_pair(self, name: str, bridge: int, *, peer_name: str, peer_index: int, namespace_fd: int) -> None:
+    def add_veth_pair(
+        self, name: str, bridge_index: int, *, peer_name: str, peer_index: int, namespace_fd: int
+    ) -> None:
         """Add a bridge port whose peer is in another network namespace."""
         mtu = _uint32_attribute(_IFLA_MTU, _MTU)
-        peer = _link_message(peer_index) + string_attribute(_IFLA_IFNAME, peer_name) + mtu
+        peer = _link_message(peer_index) + encode_string_attribute(_IFLA_IFNAME, peer_name) + mtu
         peer += _uint32_attribute(_IFLA_NET_NS_FD, namespace_fd)
-        body = _link_message() + string_attribute(_IFLA_IFNAME, name) + mtu
-        body += _uint32_attribute(_IFLA_MASTER, bridge)
-        self._request(_NEWLINK, _CREATE | _EXCL, body + _link_kind_attribute("veth", attribute(_VETH_PEER, peer)))
+        body = _link_message() + encode_string_attribute(_IFLA_IFNAME, name) + mtu
+        body += _uint32_attribute(_IFLA_MASTER, bridge_index)
+        self._request(
+            _NEWLINK, _CREATE | _EXCL, body + _link_kind_attribute("veth", encode_attribute(_VETH_PEER, peer))
+        )
 
     def set_link_up(self, link_index: int) -> None:
         self._request(_NEWLINK, 0, _LINK_MESSAGE.pack(socket.AF_UNSPEC, 0, link_index, _IFF_UP, _IFF_UP))
@@ -64,23 +70,25 @@ class NetlinkSocket:
         mask = (1 << 32 - prefix_length) - 1
         broadcast = (int.from_bytes(packed, "big") | mask).to_bytes(4, "big")
         body = struct.pack("=BBBBI", socket.AF_INET, prefix_length, 0, 0, link_index)
-        body += attribute(_IFA_LOCAL, packed) + attribute(_IFA_ADDRESS, packed)
-        self._request(_NEWADDR, _CREATE | _EXCL, body + attribute(_IFA_BROADCAST, broadcast))
+        body += encode_attribute(_IFA_LOCAL, packed) + encode_attribute(_IFA_ADDRESS, packed)
+        self._request(_NEWADDR, _CREATE | _EXCL, body + encode_attribute(_IFA_BROADCAST, broadcast))
 
     def add_default_route(self, gateway: str) -> None:
-        self._add_route(0, _RT_SCOPE_UNIVERSE, _RTN_UNICAST, attribute(_RTA_GATEWAY, socket.inet_aton(gateway)))
+        self._add_route(0, _RT_SCOPE_UNIVERSE, _RTN_UNICAST, encode_attribute(_RTA_GATEWAY, socket.inet_aton(gateway)))
 
     def add_local_route(self, network: str, prefix_length: int) -> None:
         """Make every address of a range local, so that a process can listen at any of them.
 
         More specific routes take precedence.
         """
-        target = attribute(_RTA_DESTINATION, socket.inet_aton(network)) + _uint32_attribute(_RTA_OUTPUT, LOOPBACK_INDEX)
+        target = encode_attribute(_RTA_DESTINATION, socket.inet_aton(network)) + _uint32_attribute(
+            _RTA_OUTPUT, LOOPBACK_INDEX
+        )
         self._add_route(prefix_length, _RT_SCOPE_HOST, _RTN_LOCAL, target)
 
     def add_unreachable_route(self, network: str, prefix_length: int) -> None:
         """Reject packets to a range as unreachable."""
-        target = attribute(_RTA_DESTINATION, socket.inet_aton(network))
+        target = encode_attribute(_RTA_DESTINATION, socket.inet_aton(network))
         self._add_route(prefix_length, _RT_SCOPE_UNIVERSE, _RTN_UNREACHABLE, target)
 
     def _add_route(self, prefix_length: int, scope: int, route_type: int, attributes: bytes) -> None:
@@ -91,10 +99,10 @@ class NetlinkSocket:
     def _request(self, message_type: int, flags: int, body: bytes) -> None:
         length = NETLINK_HEADER.size + len(body)
         self._socket.send(NETLINK_HEADER.pack(length, message_type, _REQUEST | _ACK | flags, 1, 0) + body)
-        check_ack(self._socket.recv(8192), "rtnetlink")
+        raise_unless_acked(self._socket.recv(8192), "rtnetlink")
 
 
-def check_ack(reply: bytes, source: str) -> None:
+def raise_unless_acked(reply: bytes, source: str) -> None:
     """Raise OSError unless a reply of the kernel acknowledges the request."""
     _, message_type, _, _, _ = NETLINK_HEADER.unpack_from(reply)
     (error,) = struct.unpack_from("=i", reply, NETLINK_HEADER.size)
@@ -107,20 +115,20 @@ def _link_message(link_index: int = 0) -> bytes:
 
 
 def _link_kind_attribute(link_kind: str, data: bytes = b"") -> bytes:
-    link_data = attribute(_LINKINFO_DATA, data) if data else b""
-    return attribute(_IFLA_LINKINFO, string_attribute(_LINKINFO_KIND, link_kind) + link_data)
+    link_data = encode_attribute(_LINKINFO_DATA, data) if data else b""
+    return encode_attribute(_IFLA_LINKINFO, encode_string_attribute(_LINKINFO_KIND, link_kind) + link_data)
 
 
-def string_attribute(attribute_type: int, value: str) -> bytes:
+def encode_string_attribute(attribute_type: int, value: str) -> bytes:
     """Encode a null-terminated string."""
-    return attribute(attribute_type, value.encode() + b"\0")
+    return encode_attribute(attribute_type, value.encode() + b"\0")
 
 
 def _uint32_attribute(attribute_type: int, value: int) -> bytes:
-    return attribute(attribute_type, struct.pack("=I", value))
+    return encode_attribute(attribute_type, struct.pack("=I", value))
 
 
-def attribute(attribute_type: int, value: bytes) -> bytes:
+def encode_attribute(attribute_type: int, value: bytes) -> bytes:
     """Encode a netlink attribute, padded to four bytes."""
     length = 4 + len(value)
     return struct.pack("=HH", length, attribute_type) + value + b"\0" * (-length % 4)

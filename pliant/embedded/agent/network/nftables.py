@@ -5,7 +5,12 @@ from __future__ import annotations
 import socket
 import struct
 
-from pliant.embedded.agent.network.netlink import NETLINK_HEADER, attribute, check_ack, string_attribute
+from pliant.embedded.agent.network.netlink import (
+    NETLINK_HEADER,
+    encode_attribute,
+    encode_string_attribute,
+    raise_unless_acked,
+)
 
 _NETLINK_NETFILTER = 12
 _NFPROTO_IPV4 = 2
@@ -33,7 +38,7 @@ def add_masquerade_rules(interface: str) -> None:
     """
     match_tcp = _load_meta(_META_L4PROTO) + _compare_equal(_REGISTER_1, _IPPROTO_TCP)
     requests = [
-        (_NEWTABLE, string_attribute(1, _TABLE_NAME)),
+        (_NEWTABLE, encode_string_attribute(1, _TABLE_NAME)),
         _newchain_request("out", "nat", _HOOK_POSTROUTING, _PRIORITY_SRCNAT),
         _newrule_request("out", _match_interface(_META_OIFNAME, interface), _nft_expression("masq", b"")),
         _newchain_request("in", "filter", _HOOK_PREROUTING, _PRIORITY_RAW),
@@ -46,17 +51,17 @@ def add_masquerade_rules(interface: str) -> None:
         sock.bind((0, 0))
         sock.send(batch + _netlink_message(_BATCH_END, 0, len(requests) + 1, b"", subsystem=_NFTABLES_SUBSYSTEM))
         for _ in requests:
-            check_ack(sock.recv(8192), "nftables")
+            raise_unless_acked(sock.recv(8192), "nftables")
 
 
 def _newchain_request(name: str, chain_type: str, hook: int, priority: int) -> tuple[int, bytes]:
     hook_attribute = _nested_attribute(4, _uint32_attribute(1, hook) + _uint32_attribute(2, priority))
-    names = string_attribute(1, _TABLE_NAME) + string_attribute(3, name)
-    return _NEWCHAIN, names + hook_attribute + string_attribute(7, chain_type)
+    names = encode_string_attribute(1, _TABLE_NAME) + encode_string_attribute(3, name)
+    return _NEWCHAIN, names + hook_attribute + encode_string_attribute(7, chain_type)
 
 
 def _newrule_request(chain: str, *expressions: bytes) -> tuple[int, bytes]:
-    names = string_attribute(1, _TABLE_NAME) + string_attribute(2, chain)
+    names = encode_string_attribute(1, _TABLE_NAME) + encode_string_attribute(2, chain)
     return _NEWRULE, names + _nested_attribute(4, b"".join(expressions))
 
 
@@ -94,7 +99,7 @@ def _mask_and_xor(target_register: int, mask: int, xor: int) -> bytes:
 
 
 def _nft_expression(name: str, data: bytes) -> bytes:
-    return _nested_attribute(1, string_attribute(1, name) + _nested_attribute(2, data))
+    return _nested_attribute(1, encode_string_attribute(1, name) + _nested_attribute(2, data))
 
 
 def _netlink_message(message_type: int, flags: int, sequence: int, body: bytes, *, subsystem: int = 0) -> bytes:
@@ -105,12 +110,12 @@ def _netlink_message(message_type: int, flags: int, sequence: int, body: bytes, 
 
 
 def _uint32_attribute(attribute_type: int, value: int) -> bytes:
-    return attribute(attribute_type, struct.pack("!I", value & 0xFFFFFFFF))
+    return encode_attribute(attribute_type, struct.pack("!I", value & 0xFFFFFFFF))
 
 
 def _data_attribute(attribute_type: int, value: bytes) -> bytes:
-    return _nested_attribute(attribute_type, attribute(1, value))
+    return _nested_attribute(attribute_type, encode_attribute(1, value))
 
 
 def _nested_attribute(attribute_type: int, content: bytes) -> bytes:
-    return attribute(attribute_type | _NESTED, content)
+    return encode_attribute(attribute_type | _NESTED, content)

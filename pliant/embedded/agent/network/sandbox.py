@@ -72,7 +72,7 @@ class PodBridge:
         _set_ipv4_sysctl("ip_unprivileged_port_start", "0")
         return cls(netlink, bridge_index, _open_current_namespaces(), memory_dir)
 
-    def listen(self, port: int) -> socket.socket:
+    def listen_at_gateway(self, port: int) -> socket.socket:
         """Listen at the address of the bridge, which pods can reach."""
         return socket.create_server((GATEWAY_ADDRESS, port), backlog=1024)
 

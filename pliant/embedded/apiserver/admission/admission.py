@@ -9,7 +9,10 @@ from collections.abc import Callable, Sequence
 
 from pliant.embedded.apiserver.admission import priority_classes
 from pliant.embedded.apiserver.admission.cluster_ip_allocator import SERVICE_CIDR, ClusterIpAllocator
-from pliant.embedded.apiserver.admission.disruption_budgets import DISRUPTION_BUDGETS, validate_disruption_budget
+from pliant.embedded.apiserver.admission.disruption_budgets import (
+    DISRUPTION_BUDGETS_RESOURCE_KEY,
+    validate_disruption_budget,
+)
 from pliant.embedded.apiserver.admission.pods import set_pod_defaults, validate_pod
 from pliant.embedded.apiserver.handlers.object_lifecycle import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
 from pliant.embedded.apiserver.http.errors import (
@@ -26,7 +29,7 @@ from pliant.embedded.schema import FieldError
 from pliant.embedded.storage.stored_objects import Object
 from pliant.kube.quantity import parse_quantity
 
-CRDS = "apiextensions.k8s.io/customresourcedefinitions"
+CRDS_RESOURCE_KEY = "apiextensions.k8s.io/customresourcedefinitions"
 _STANDARD_FINALIZERS = frozenset({FOREGROUND_FINALIZER, ORPHAN_FINALIZER, "kubernetes"})
 PVC_PROTECTION_FINALIZER = "kubernetes.io/pvc-protection"
 _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
@@ -46,8 +49,8 @@ class Admission:
             "/persistentvolumeclaims": _set_pvc_defaults,
             "/namespaces": _add_namespace_name_label,
             "/services": self._set_service_defaults,
-            priority_classes.PRIORITY_CLASSES: priority_classes.set_priority_class_defaults,
-            CRDS: apply_crd_defaults,
+            priority_classes.PRIORITY_CLASSES_RESOURCE_KEY: priority_classes.set_priority_class_defaults,
+            CRDS_RESOURCE_KEY: apply_crd_defaults,
         }
         self._validators: dict[str, Callable[[Object, Object | None], list[FieldError]]] = {
             "/pods": validate_pod,
@@ -55,13 +58,13 @@ class Admission:
             "/configmaps": _validate_secret_or_config_map,
             "/events": _validate_event,
             "/persistentvolumeclaims": _validate_pvc,
-            DISRUPTION_BUDGETS: validate_disruption_budget,
+            DISRUPTION_BUDGETS_RESOURCE_KEY: validate_disruption_budget,
             "/services": self._validate_service,
-            priority_classes.PRIORITY_CLASSES: priority_classes.validate_priority_class,
-            CRDS: validate_crd,
+            priority_classes.PRIORITY_CLASSES_RESOURCE_KEY: priority_classes.validate_priority_class,
+            CRDS_RESOURCE_KEY: validate_crd,
         }
 
-    def admit(self, kind: Kind, obj: Object, old: Object | None) -> list[FieldError]:
+    def set_defaults_and_validate(self, kind: Kind, obj: Object, old: Object | None) -> list[FieldError]:
         """Set the defaults of an object in place, and return its errors.
 
         The validators run only if the schema finds no errors, so that they can rely on the types of all fields.
@@ -73,13 +76,13 @@ class Admission:
         if (set_defaults := self._defaulters.get(kind.resource_key)) is not None:
             set_defaults(obj, old)
         errors = _validate_metadata(obj["metadata"], old)
-        if not kind.is_custom and kind.resource_key != CRDS:
+        if not kind.is_custom and kind.resource_key != CRDS_RESOURCE_KEY:
             errors += _validate_finalizer_names(obj["metadata"])
         if (validate := self._validators.get(kind.resource_key)) is not None:
             errors += validate(obj, old)
         return errors
 
-    def allocate_cluster_ip(self, kind: Kind, obj: Object) -> None:
+    def assign_service_cluster_ip(self, kind: Kind, obj: Object) -> None:
         """Allocate the cluster IP of a new service; dry runs skip this."""
         spec = obj.get("spec") or {}
         if kind.resource_key == "/services" and spec.get("type") != "ExternalName" and not spec.get("clusterIP"):

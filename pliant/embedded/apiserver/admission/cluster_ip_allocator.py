@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pliant.embedded.storage.stored_objects import ObjectChange, StoredObject
 from pliant.errors import ServerError
 
-SERVICES = "/services"
+SERVICES_RESOURCE_KEY = "/services"
 SERVICE_CIDR = ipaddress.ip_network("10.96.0.0/16")
 FIRST_CLUSTER_IP_OFFSET = 10
 """Lower addresses are reserved for the API server and DNS."""
@@ -22,13 +22,13 @@ class ClusterIpAllocator:
         self._next_offset = FIRST_CLUSTER_IP_OFFSET
         self._allocated: set[str] = set()
 
-    def load(self, services: Sequence[StoredObject]) -> None:
+    def mark_existing_allocated(self, services: Sequence[StoredObject]) -> None:
         """Mark the cluster IPs of existing services as allocated."""
         self._allocated.update(service.indexed_values[_CLUSTER_IP_FIELD_INDEX] for service in services)
 
     def on_commit(self, changes: Sequence[ObjectChange]) -> None:
         for change in changes:
-            if change.after.key.resource == SERVICES:
+            if change.after.key.resource == SERVICES_RESOURCE_KEY:
                 address = change.after.indexed_values[_CLUSTER_IP_FIELD_INDEX]
                 if change.is_deleted:
                     self._allocated.discard(address)

@@ -11,7 +11,7 @@ from pliant.embedded.apiserver.http.errors import invalid_field
 from pliant.embedded.schema import FieldError
 from pliant.embedded.storage.stored_objects import Object
 
-DISRUPTION_BUDGETS = "policy/poddisruptionbudgets"
+DISRUPTION_BUDGETS_RESOURCE_KEY = "policy/poddisruptionbudgets"
 _INVALID_PERCENT_MESSAGE = (
     "a valid percent string must be a numeric string followed by an ending '%' "
     "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"

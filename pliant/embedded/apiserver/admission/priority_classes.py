@@ -10,7 +10,7 @@ from pliant.embedded.schema import FieldError
 from pliant.embedded.storage.store import Transaction
 from pliant.embedded.storage.stored_objects import Object, ObjectKey
 
-PRIORITY_CLASSES = "scheduling.k8s.io/priorityclasses"
+PRIORITY_CLASSES_RESOURCE_KEY = "scheduling.k8s.io/priorityclasses"
 _MAX_USER_PRIORITY = 1_000_000_000
 _BUILTIN_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _DEFAULT_PREEMPTION_POLICY = "PreemptLowerPriority"
@@ -74,8 +74,8 @@ def _find_priority_class(transaction: Transaction, name: str) -> Object | None:
     if name in _BUILTIN_PRIORITIES:
         return {"metadata": {"name": name}, "value": _BUILTIN_PRIORITIES[name]}
     if name:
-        record = transaction.get(ObjectKey(PRIORITY_CLASSES, "", name))
+        record = transaction.get(ObjectKey(PRIORITY_CLASSES_RESOURCE_KEY, "", name))
         return None if record is None else record.decode()
-    classes = [record.decode() for record in transaction.committed.list_objects(PRIORITY_CLASSES)]
+    classes = [record.decode() for record in transaction.committed.list_objects(PRIORITY_CLASSES_RESOURCE_KEY)]
     defaults = [each for each in classes if each.get("globalDefault")]
     return min(defaults, key=lambda each: each.get("value", 0), default={"metadata": {"name": ""}, "value": 0})

@@ -23,7 +23,7 @@ from pliant.kube.timestamps import format_timestamp
 from pliant.kube.transport.base import Reply
 from pliant.runtime.clock import Clock
 
-TOKEN_LIFETIME = timedelta(seconds=3607)
+DEFAULT_TOKEN_LIFETIME = timedelta(seconds=3607)
 API_AUDIENCE = "https://kubernetes.default.svc.cluster.local"
 _JWT_HEADER = {"alg": "HS256", "typ": "JWT"}
 _TOKEN_REQUEST_API_VERSION = "authentication.k8s.io/v1"  # noqa: S105 - an API version
@@ -49,7 +49,7 @@ class TokenIssuer:
         self._signing_key = secrets.token_bytes(32)
 
     def issue(
-        self, account: ServiceAccountRef, lifetime: timedelta = TOKEN_LIFETIME, audience: str = API_AUDIENCE
+        self, account: ServiceAccountRef, lifetime: timedelta = DEFAULT_TOKEN_LIFETIME, audience: str = API_AUDIENCE
     ) -> str:
         now = self._clock.now()
         binding: dict[str, Any] = {"namespace": account.namespace, "serviceaccount": {"name": account.name}}
@@ -99,11 +99,11 @@ def _base64url(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-def create_requested_token(index: ObjectIndex, info: RequestInfo, tokens: TokenIssuer, clock: Clock) -> Reply:
+def handle_token_request(index: ObjectIndex, info: RequestInfo, tokens: TokenIssuer, clock: Clock) -> Reply:
     """Process a TokenRequest for the service account of a request."""
     body = decode_object_body(info.request)
     require_type(body, _TOKEN_REQUEST_API_VERSION, "TokenRequest")
-    info.get_object(index)
+    info.require_stored_object(index)
     spec = body.get("spec") or {}
     seconds = spec.get("expirationSeconds")
     if seconds is None:

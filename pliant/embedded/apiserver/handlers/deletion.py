@@ -8,14 +8,18 @@ from typing import Any
 import msgspec
 
 from pliant.embedded.apiserver.handlers.get_list import ObjectFilter
-from pliant.embedded.apiserver.handlers.object_lifecycle import DeleteOptions, DeletionResult, delete_record
+from pliant.embedded.apiserver.handlers.object_lifecycle import (
+    DeleteOptions,
+    DeletionResult,
+    remove_or_mark_terminating,
+)
 from pliant.embedded.apiserver.http import errors
 from pliant.embedded.apiserver.http.request_body import decode_object_body
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import (
     deletion_success_status,
-    encode_in_version,
     encode_list_chunks,
+    encode_served_object,
     json_response,
 )
 from pliant.embedded.storage.store import Store, Transaction
@@ -23,7 +27,7 @@ from pliant.embedded.storage.stored_objects import StoredObject
 from pliant.kube.transport.base import Reply
 from pliant.runtime.clock import Clock
 
-INITIAL_NAMESPACES = ("default", "kube-public", "kube-system")
+PROTECTED_BUILTIN_NAMESPACES = ("default", "kube-public", "kube-system")
 """Namespaces that the server creates, and that cannot be deleted."""
 _RESOURCES_RETURNED_ON_DELETE = frozenset({"/pods", "/services", "/serviceaccounts", "/namespaces"})
 _PROPAGATION_POLICIES = ("Background", "Foreground", "Orphan")
@@ -34,14 +38,14 @@ async def delete_object(store: Store, info: RequestInfo, clock: Clock) -> Reply:
     options = parse_delete_options(info, _decode_options_body(info))
 
     def delete(transaction: Transaction) -> DeletionResult:
-        current = info.get_object(transaction)
+        current = info.require_stored_object(transaction)
         require_deletable(info, current, options)
-        return delete_record(transaction, current, options, clock.now())
+        return remove_or_mark_terminating(transaction, current, options, clock.now())
 
-    last, is_removed = await store.write(delete, dry_run=options.is_dry_run)
+    last, is_removed = await store.run_transaction(delete, dry_run=options.is_dry_run)
     if is_removed and info.kind.resource_key not in _RESOURCES_RETURNED_ON_DELETE:
         return json_response(deletion_success_status(info.kind, info.name, last.uid))
-    return Reply(status=200, body=encode_in_version(info.kind, last))
+    return Reply(status=200, body=encode_served_object(info.kind, last))
 
 
 async def delete_collection(store: Store, info: RequestInfo, clock: Clock) -> Reply:
@@ -55,10 +59,10 @@ async def delete_collection(store: Store, info: RequestInfo, clock: Clock) -> Re
         for record in selected:
             current = transaction.get(record.key)
             if current is not None and current.uid == record.uid and current.key.name not in _undeletable_names(info):
-                deleted.append(delete_record(transaction, current, options, clock.now()).record)
+                deleted.append(remove_or_mark_terminating(transaction, current, options, clock.now()).record)
         return deleted
 
-    deleted = await store.write(delete_selected, dry_run=options.is_dry_run)
+    deleted = await store.run_transaction(delete_selected, dry_run=options.is_dry_run)
     metadata = {"resourceVersion": str(store.committed.version)}
     return Reply(status=200, body=b"".join(encode_list_chunks(info.kind, deleted, metadata)))
 
@@ -112,4 +116,4 @@ def _is_dry_run(info: RequestInfo, options_body: Mapping[str, Any]) -> bool:
 
 
 def _undeletable_names(info: RequestInfo) -> Collection[str]:
-    return INITIAL_NAMESPACES if info.kind.resource_key == "/namespaces" else ()
+    return PROTECTED_BUILTIN_NAMESPACES if info.kind.resource_key == "/namespaces" else ()

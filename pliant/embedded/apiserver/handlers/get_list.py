@@ -14,7 +14,7 @@ import msgspec
 
 from pliant.embedded.apiserver.http import errors
 from pliant.embedded.apiserver.http.request_info import RequestInfo
-from pliant.embedded.apiserver.http.responses import encode_in_version, encode_list_chunks, json_response
+from pliant.embedded.apiserver.http.responses import encode_list_chunks, encode_served_object, json_response
 from pliant.embedded.apiserver.selectors import FieldSelector, LabelSelector
 from pliant.embedded.registry.tables import build_table
 from pliant.embedded.storage.object_index import ObjectIndex
@@ -67,12 +67,12 @@ class ObjectFilter:
 
 def get_object(index: ObjectIndex, info: RequestInfo, now: datetime) -> Reply:
     _require_known_version(index, info)
-    record = info.get_object(index)
+    record = info.require_stored_object(index)
     if info.response_format == "Table":
         return json_response(render_table(info, [record], now))
     if info.response_format == _PARTIAL_METADATA_KIND:
         return json_response(_partial_object_metadata(record))
-    return Reply(status=200, body=encode_in_version(info.kind, record))
+    return Reply(status=200, body=encode_served_object(info.kind, record))
 
 
 def list_objects(index: ObjectIndex, info: RequestInfo, now: datetime) -> Reply | StreamReply:
@@ -101,7 +101,7 @@ def render_table(
     include = info.query_text("includeObject") or "Metadata"
     resource_version = resource_version or (str(records[0].version) if records else "")
     objects = [record.decode() for record in records]
-    return build_table(info.kind, objects, now, include=include, resource_version=resource_version)
+    return build_table(info.kind, objects, now, include_object=include, resource_version=resource_version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,12 +11,12 @@ from pliant.embedded.storage.store import Transaction
 from pliant.embedded.storage.stored_objects import Object, StoredObject
 from pliant.kube.timestamps import format_timestamp
 
-PODS = "/pods"
-NAMESPACES = "/namespaces"
+PODS_RESOURCE_KEY = "/pods"
+NAMESPACES_RESOURCE_KEY = "/namespaces"
 FOREGROUND_FINALIZER = "foregroundDeletion"
 ORPHAN_FINALIZER = "orphan"
-DEFAULT_GRACE_SECONDS = 30
-FINISHED_PHASES = ("Succeeded", "Failed")
+DEFAULT_POD_GRACE_SECONDS = 30
+FINISHED_POD_PHASES = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +31,12 @@ class DeleteOptions:
 def list_finalizers(resource: str, obj: Object) -> list[Any]:
     """Return the finalizers of an object, with those in the spec of a namespace."""
     finalizers = list(obj["metadata"].get("finalizers") or ())
-    if resource == NAMESPACES:
+    if resource == NAMESPACES_RESOURCE_KEY:
         finalizers += (obj.get("spec") or {}).get("finalizers") or ()
     return finalizers
 
 
-def update_stored(
+def store_if_changed(
     transaction: Transaction, kind: Kind, current: StoredObject, old: Object, new: Object
 ) -> StoredObject:
     """Store an updated object unless nothing changed; increment its generation if its spec changed."""
@@ -45,10 +45,10 @@ def update_stored(
         return current
     if kind.has_generation and _generation_fields(kind, new) != _generation_fields(kind, old):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-    return store_or_remove(transaction, kind.resource_key, new)
+    return store_or_finish_deletion(transaction, kind.resource_key, new)
 
 
-def store_or_remove(transaction: Transaction, resource: str, obj: Object) -> StoredObject:
+def store_or_finish_deletion(transaction: Transaction, resource: str, obj: Object) -> StoredObject:
     """Store an object, or remove it if it is terminating without finalizers and grace period."""
     metadata = obj["metadata"]
     is_removable = not list_finalizers(resource, obj) and not metadata.get("deletionGracePeriodSeconds")
@@ -62,7 +62,7 @@ class DeletionResult(NamedTuple):
     is_removed: bool
 
 
-def delete_record(
+def remove_or_mark_terminating(
     transaction: Transaction, current: StoredObject, options: DeleteOptions, now: datetime
 ) -> DeletionResult:
     """Remove an object, or mark it as terminating if it has finalizers or a grace period."""
@@ -73,14 +73,14 @@ def delete_record(
         _set_propagation_finalizer(metadata, options.propagation_policy)
     if grace == 0 and not list_finalizers(resource, obj):
         last = current.decode()
-        if resource == PODS:
+        if resource == PODS_RESOURCE_KEY:
             _mark_terminating(last["metadata"], 0, now, is_first_request=not current.is_terminating)
         return DeletionResult(transaction.remove(resource, last), is_removed=True)
     previous_grace = metadata.get("deletionGracePeriodSeconds")
     if current.is_terminating and (previous_grace is None or grace >= previous_grace):
         return DeletionResult(current, is_removed=False)
     _mark_terminating(metadata, grace, now, is_first_request=not current.is_terminating)
-    if resource == NAMESPACES:
+    if resource == NAMESPACES_RESOURCE_KEY:
         obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
     return DeletionResult(transaction.put(resource, obj), is_removed=False)
 
@@ -95,12 +95,12 @@ def _mark_terminating(metadata: dict[str, Any], grace_seconds: int, now: datetim
 def compute_grace_seconds(resource: str, obj: Object, options: DeleteOptions) -> int:
     """Return the grace period of a deletion, which is 0 for all objects but pods on a node."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    if resource != PODS or not spec.get("nodeName") or status.get("phase") in FINISHED_PHASES:
+    if resource != PODS_RESOURCE_KEY or not spec.get("nodeName") or status.get("phase") in FINISHED_POD_PHASES:
         return 0
     if options.grace_seconds is not None:
         return options.grace_seconds
     grace = spec.get("terminationGracePeriodSeconds")
-    return DEFAULT_GRACE_SECONDS if grace is None else max(int(grace), 0)
+    return DEFAULT_POD_GRACE_SECONDS if grace is None else max(int(grace), 0)
 
 
 def _set_propagation_finalizer(metadata: dict[str, Any], propagation_policy: str) -> None:

@@ -8,7 +8,11 @@ from typing import Any
 from pliant.embedded.apiserver.admission import disruption_budgets
 from pliant.embedded.apiserver.admission.disruption_budgets import DisruptionBudgetStatus, label_selector_matches
 from pliant.embedded.apiserver.handlers.deletion import parse_delete_options, require_deletable
-from pliant.embedded.apiserver.handlers.object_lifecycle import FINISHED_PHASES, PODS, delete_record
+from pliant.embedded.apiserver.handlers.object_lifecycle import (
+    FINISHED_POD_PHASES,
+    PODS_RESOURCE_KEY,
+    remove_or_mark_terminating,
+)
 from pliant.embedded.apiserver.http.errors import bad_request, conflict, not_found, require_type
 from pliant.embedded.apiserver.http.request_body import decode_object_body
 from pliant.embedded.apiserver.http.request_info import RequestInfo
@@ -30,7 +34,7 @@ async def bind_pod(store: Store, info: RequestInfo, clock: Clock) -> Reply:
         raise bad_request("metadata.name, target.name: Required value")
 
     def bind(transaction: Transaction) -> None:
-        current = transaction.get(ObjectKey(PODS, info.namespace, name))
+        current = transaction.get(ObjectKey(PODS_RESOURCE_KEY, info.namespace, name))
         if current is None:
             raise not_found(info.kind, name)
         pod = current.decode()
@@ -42,9 +46,9 @@ async def bind_pod(store: Store, info: RequestInfo, clock: Clock) -> Reply:
             raise conflict(info.kind, name, detail, subresource_suffix="/binding")
         pod["spec"]["nodeName"] = node
         _set_condition(pod, "PodScheduled", format_timestamp(clock.now()))
-        transaction.put(PODS, pod)
+        transaction.put(PODS_RESOURCE_KEY, pod)
 
-    await store.write(bind, dry_run=info.is_dry_run)
+    await store.run_transaction(bind, dry_run=info.is_dry_run)
     return created_status_response()
 
 
@@ -57,26 +61,28 @@ async def evict_pod(store: Store, info: RequestInfo, clock: Clock) -> Reply:
     options = parse_delete_options(info, body.get("deleteOptions") or {})
 
     def evict(transaction: Transaction) -> None:
-        current = info.get_object(transaction)
+        current = info.require_stored_object(transaction)
         require_deletable(info, current, options)
         pod = current.decode()
         _require_disruption_allowed(transaction, current, pod)
-        if not current.is_terminating and (pod.get("status") or {}).get("phase") not in FINISHED_PHASES:
+        if not current.is_terminating and (pod.get("status") or {}).get("phase") not in FINISHED_POD_PHASES:
             cause = {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
             _set_condition(pod, "DisruptionTarget", format_timestamp(clock.now()), **cause)
-            current = transaction.put(PODS, pod)
-        delete_record(transaction, current, options, clock.now())
+            current = transaction.put(PODS_RESOURCE_KEY, pod)
+        remove_or_mark_terminating(transaction, current, options, clock.now())
 
-    await store.write(evict, dry_run=options.is_dry_run)
+    await store.run_transaction(evict, dry_run=options.is_dry_run)
     return created_status_response()
 
 
 def _require_disruption_allowed(transaction: Transaction, record: StoredObject, pod: Object) -> None:
     """Raise `TooManyRequests` when a budget allows no disruption; pods that do not run may always be evicted."""
-    if record.is_terminating or (pod.get("status") or {}).get("phase") in (*FINISHED_PHASES, "Pending"):
+    if record.is_terminating or (pod.get("status") or {}).get("phase") in (*FINISHED_POD_PHASES, "Pending"):
         return
     index, namespace = transaction.committed, record.key.namespace
-    stored = [each.decode() for each in index.list_objects(disruption_budgets.DISRUPTION_BUDGETS, namespace)]
+    stored = [
+        each.decode() for each in index.list_objects(disruption_budgets.DISRUPTION_BUDGETS_RESOURCE_KEY, namespace)
+    ]
     budgets = [
         each for each in stored if label_selector_matches((each.get("spec") or {}).get("selector"), record.labels)
     ]
@@ -95,11 +101,11 @@ def _require_disruption_allowed(transaction: Transaction, record: StoredObject, 
 
 def _iter_budgeted_pods(transaction: Transaction, namespace: str, selector: dict[str, Any]) -> Iterator[Object]:
     """Yield the unfinished pods of a budget, with the changes of this transaction."""
-    for record in transaction.committed.list_objects(PODS, namespace):
+    for record in transaction.committed.list_objects(PODS_RESOURCE_KEY, namespace):
         current = transaction.get(record.key)
         if current is not None and label_selector_matches(selector, current.labels):
             pod = current.decode()
-            if (pod.get("status") or {}).get("phase") not in FINISHED_PHASES:
+            if (pod.get("status") or {}).get("phase") not in FINISHED_POD_PHASES:
                 yield pod
 
 

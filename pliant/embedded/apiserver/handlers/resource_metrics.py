@@ -27,18 +27,20 @@ class ResourceUsage:
     memory_bytes: int
 
 
-class UsageSource(Protocol):
-    async def measure(self) -> Mapping[tuple[str, str], ResourceUsage]:
+class ContainerUsageSource(Protocol):
+    async def measure_container_usage(self) -> Mapping[tuple[str, str], ResourceUsage]:
         """Return the current usage of each running container, by the UID of its pod and its name."""
 
 
-async def get_metrics(index: ObjectIndex, info: RequestInfo, usage_source: UsageSource | None, now: datetime) -> Reply:
+async def get_metrics(
+    index: ObjectIndex, info: RequestInfo, usage_source: ContainerUsageSource | None, now: datetime
+) -> Reply:
     """Return the usage of one pod or node, or of all that are selected."""
     if info.request.method != "GET":
         raise method_not_allowed()
     if usage_source is None:
         raise ServerError(503, "ServiceUnavailable", "no node measures resource usage")
-    usage = await usage_source.measure()
+    usage = await usage_source.measure_container_usage()
     if info.kind.plural == "nodes":
         pods = [record.decode() for record in index.list_objects("/pods")]
         items = [_node_metrics(node, pods, usage) for node in _select_records(index, info, "/nodes")]

@@ -19,7 +19,7 @@ from pliant.kube.transport.base import Reply
 
 
 def get_scale(index: ObjectIndex, info: RequestInfo) -> Reply:
-    obj, paths = info.get_object(index).decode(), _scale_paths(info.kind)
+    obj, paths = info.require_stored_object(index).decode(), _scale_paths(info.kind)
     if _get_field(obj, paths.spec_replicas) is None:
         detail = f'the spec replicas field "{paths.spec_replicas}" does not exist'
         message, details = f"Internal error occurred: {detail}", {"causes": [{"message": detail}]}
@@ -40,7 +40,7 @@ async def update_scale(writer: ObjectWriter, info: RequestInfo) -> Reply:
         _set_field(new, _scale_paths(info.kind).spec_replicas, _parse_replicas(info, new_scale))
         return new
 
-    record = await writer.update_current(info, with_new_scale, allow_unconditional=True)
+    record = await writer.update_by_function(info, with_new_scale, allow_missing_resource_version=True)
     return json_response(to_scale(info.kind, record.decode()))
 
 

@@ -12,7 +12,7 @@ import msgspec
 from pliant.embedded.apiserver.handlers.get_list import ObjectFilter, render_table
 from pliant.embedded.apiserver.http.errors import forbidden_field, invalid_options
 from pliant.embedded.apiserver.http.request_info import RequestInfo
-from pliant.embedded.apiserver.http.responses import encode_in_version, join_into_chunks, status_from_error
+from pliant.embedded.apiserver.http.responses import encode_served_object, join_into_chunks, status_from_error
 from pliant.embedded.storage.object_index import ObjectIndex
 from pliant.embedded.storage.stored_objects import ObjectChange, StoredObject, encode_object, to_stored_object
 from pliant.errors import Gone
@@ -20,7 +20,7 @@ from pliant.kube.transport.base import StreamReply
 from pliant.runtime.clock import Clock
 
 BOOKMARK_INTERVAL_SECONDS = 60.0
-MAX_WATCH_SECONDS = 3600.0
+DEFAULT_WATCH_TIMEOUT_SECONDS = 3600.0
 _encode = msgspec.json.Encoder().encode
 
 
@@ -64,7 +64,7 @@ class _WatchStream:
         self._is_table = info.response_format == "Table"
         self._history = index.history(info.kind.resource_key)
         self._sends_bookmarks = info.query_bool("allowWatchBookmarks")
-        self._timeout_seconds = float(info.query_int("timeoutSeconds") or MAX_WATCH_SECONDS)
+        self._timeout_seconds = float(info.query_int("timeoutSeconds") or DEFAULT_WATCH_TIMEOUT_SECONDS)
 
     async def chunks(self, since_version: int, initial: list[StoredObject]) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
@@ -91,7 +91,7 @@ class _WatchStream:
             if changes or is_bookmark_due:  # more changes may have arrived while these were sent
                 is_bookmark_due = False
                 continue
-            interval = BOOKMARK_INTERVAL_SECONDS if self._sends_bookmarks else MAX_WATCH_SECONDS
+            interval = BOOKMARK_INTERVAL_SECONDS if self._sends_bookmarks else DEFAULT_WATCH_TIMEOUT_SECONDS
             is_bookmark_due = not await self._wait_for_change(min(ends_at - loop.time(), interval))
 
     async def _wait_for_change(self, timeout_seconds: float) -> bool:
@@ -111,7 +111,7 @@ class _WatchStream:
         if self._is_table:
             body = _encode(render_table(self._info, [record], self._clock.now()))
         else:
-            body = encode_in_version(self._info.kind, record)
+            body = encode_served_object(self._info.kind, record)
         return _encode_watch_line(event_type, body)
 
     def _encode_bookmark(self, resource_version: int, annotations: dict[str, str] | None = None) -> bytes:

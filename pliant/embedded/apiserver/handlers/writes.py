@@ -6,13 +6,17 @@ import random
 import uuid
 from collections.abc import Callable
 
-from pliant.embedded.apiserver.admission.admission import CRDS, Admission
+from pliant.embedded.apiserver.admission.admission import CRDS_RESOURCE_KEY, Admission
 from pliant.embedded.apiserver.admission.priority_classes import set_pod_priority
-from pliant.embedded.apiserver.handlers.object_lifecycle import NAMESPACES, PODS, update_stored
+from pliant.embedded.apiserver.handlers.object_lifecycle import (
+    NAMESPACES_RESOURCE_KEY,
+    PODS_RESOURCE_KEY,
+    store_if_changed,
+)
 from pliant.embedded.apiserver.http import errors
 from pliant.embedded.apiserver.http.request_body import decode_object_body
 from pliant.embedded.apiserver.http.request_info import RequestInfo
-from pliant.embedded.apiserver.http.responses import encode_in_version, warning_headers
+from pliant.embedded.apiserver.http.responses import encode_served_object, warning_headers
 from pliant.embedded.apiserver.patch.patches import apply_patch, read_patch
 from pliant.embedded.apiserver.patch.server_side_apply import ApplyRequest, is_apply_patch, with_updated_managed_fields
 from pliant.embedded.registry.crds import established_status
@@ -48,12 +52,14 @@ class ObjectWriter:
         def add(transaction: Transaction) -> StoredObject:
             return self.add_object(transaction, info.kind, info.namespace, obj, allocate_cluster_ip=not dry_run)
 
-        return _write_response(info, await self._store.write(add, dry_run=dry_run), warnings, status=201)
+        return _write_response(info, await self._store.run_transaction(add, dry_run=dry_run), warnings, status=201)
 
     async def update(self, info: RequestInfo) -> Reply:
         obj = decode_object_body(info.request)
         warnings = _check_and_prune(info, obj)
-        record = await self.update_current(info, lambda old: obj, allow_unconditional=not info.kind.is_custom)
+        record = await self.update_by_function(
+            info, lambda old: obj, allow_missing_resource_version=not info.kind.is_custom
+        )
         return _write_response(info, record, warnings)
 
     async def patch(self, info: RequestInfo) -> Reply:
@@ -68,22 +74,24 @@ class ObjectWriter:
             warnings[:] = _check_and_prune(info, new)
             return new
 
-        return _write_response(info, await self.update_current(info, with_patch, allow_unconditional=True), warnings)
+        return _write_response(
+            info, await self.update_by_function(info, with_patch, allow_missing_resource_version=True), warnings
+        )
 
-    async def update_current(
-        self, info: RequestInfo, update_function: UpdateFunction, *, allow_unconditional: bool
+    async def update_by_function(
+        self, info: RequestInfo, update_function: UpdateFunction, *, allow_missing_resource_version: bool
     ) -> StoredObject:
         """Replace the object of a request; without `allow_unconditional`, the update needs a resourceVersion."""
 
         def update(transaction: Transaction) -> StoredObject:
-            current = info.get_object(transaction)
+            current = info.require_stored_object(transaction)
             old = info.kind.to_served(current.decode())
             new = update_function(old)
-            _require_preconditions(info, old, new, allow_unconditional=allow_unconditional)
+            _require_preconditions(info, old, new, allow_unconditional=allow_missing_resource_version)
             new = with_updated_managed_fields(info, old, _restore_protected_fields(info, old, new), self._clock.now())
             return self.replace_object(transaction, info.kind, current, new)
 
-        return await self._store.write(update, dry_run=info.is_dry_run)
+        return await self._store.run_transaction(update, dry_run=info.is_dry_run)
 
     async def _server_side_apply(self, info: RequestInfo) -> Reply:
         apply_request, dry_run = ApplyRequest.from_request(info, self._clock.now()), info.is_dry_run
@@ -105,7 +113,7 @@ class ObjectWriter:
             new["metadata"] = {**new["metadata"], "managedFields": managed_fields}
             return 200, self.replace_object(transaction, info.kind, current, new)
 
-        status, record = await self._store.write(apply, dry_run=dry_run)
+        status, record = await self._store.run_transaction(apply, dry_run=dry_run)
         return _write_response(info, record, warnings, status)
 
     def add_object(
@@ -125,15 +133,15 @@ class ObjectWriter:
             metadata["generation"] = 1
         if kind.has_status:
             obj.pop("status", None)
-        if kind.resource_key == PODS:
+        if kind.resource_key == PODS_RESOURCE_KEY:
             set_pod_priority(transaction, kind, obj)
         self._admit(kind, obj, None)
         if allocate_cluster_ip:
-            self._admission.allocate_cluster_ip(kind, obj)
+            self._admission.assign_service_cluster_ip(kind, obj)
         if transaction.get(ObjectKey(kind.resource_key, namespace, metadata["name"])) is not None:
             raise errors.already_exists(kind, metadata["name"])
         record = transaction.put(kind.resource_key, kind.to_stored(obj))
-        if kind.resource_key == NAMESPACES:
+        if kind.resource_key == NAMESPACES_RESOURCE_KEY:
             self._add_default_service_account(transaction, metadata["name"])
         return record
 
@@ -141,13 +149,13 @@ class ObjectWriter:
         """Validate and store a new state of an object; nothing is written if it is unchanged."""
         old = current.decode()
         self._admit(kind, obj, old)
-        return update_stored(transaction, kind, current, old, kind.to_stored(obj))
+        return store_if_changed(transaction, kind, current, old, kind.to_stored(obj))
 
     def _admit(self, kind: Kind, obj: Object, old: Object | None) -> None:
-        field_errors = self._admission.admit(kind, obj, old)
+        field_errors = self._admission.set_defaults_and_validate(kind, obj, old)
         if field_errors:
             raise errors.invalid_object(kind, obj["metadata"].get("name") or "", field_errors)
-        if kind.resource_key == CRDS:
+        if kind.resource_key == CRDS_RESOURCE_KEY:
             obj["status"] = established_status(obj, self._clock.now())
 
     def _assign_name(self, transaction: Transaction, kind: Kind, namespace: str, metadata: Object) -> None:
@@ -174,7 +182,7 @@ class ObjectWriter:
 
 
 def _write_response(info: RequestInfo, record: StoredObject, warnings: list[str], status: int = 200) -> Reply:
-    return Reply(status=status, body=encode_in_version(info.kind, record), headers=warning_headers(warnings))
+    return Reply(status=status, body=encode_served_object(info.kind, record), headers=warning_headers(warnings))
 
 
 def _check_and_prune(info: RequestInfo, obj: Object) -> list[str]:
@@ -207,7 +215,7 @@ def _check_and_prune(info: RequestInfo, obj: Object) -> list[str]:
 def _require_active_namespace(transaction: Transaction, kind: Kind, namespace: str, metadata: Object) -> None:
     if not kind.namespaced:
         return
-    record = transaction.get(ObjectKey(NAMESPACES, "", namespace))
+    record = transaction.get(ObjectKey(NAMESPACES_RESOURCE_KEY, "", namespace))
     if record is None:
         details = {"name": namespace, "kind": "namespaces"}
         raise NotFound(404, "NotFound", f'namespaces "{namespace}" not found', details=details)

@@ -22,7 +22,7 @@ from pliant.embedded.apiserver.server import ApiServer
 from pliant.embedded.apiserver.streaming import exec_websocket, portforward
 from pliant.embedded.registry.discovery import UNAUTHENTICATED_PATHS
 from pliant.errors import ApiError, Forbidden, Unauthorized
-from pliant.kube.transport.base import JSON, Reply, Request, StreamReply
+from pliant.kube.transport.base import JSON_CONTENT_TYPE, Reply, Request, StreamReply
 
 MAX_HEADER_LINE_BYTES = 64 * 1024
 SHUTDOWN_TIMEOUT_SECONDS = 2.0
@@ -60,7 +60,7 @@ class HttpsServer:
         finally:
             await server.stop()
 
-    async def listen(self, listener: socket) -> None:
+    async def add_listener(self, listener: socket) -> None:
         """Serve on one more bound socket until the server stops."""
         await self._create_site(listener).start()
 
@@ -149,12 +149,12 @@ class HttpsServer:
 
     async def _serve_session(self, incoming: web.Request, request: Request) -> web.StreamResponse:
         if request.path.endswith("/portforward"):
-            connect = self._api.open_port_forward(request)
+            connect = self._api.prepare_port_forward(request)
             websocket = exec_websocket.negotiate_websocket(incoming, portforward.PORT_FORWARD_PROTOCOL)
             await websocket.prepare(incoming)
             await self._run_until_shutdown(portforward.forward_ports(websocket, connect))
             return websocket
-        session = self._api.open_session(request, incoming.query.getall("command", ()))
+        session = self._api.prepare_session(request, incoming.query.getall("command", ()))
         websocket = exec_websocket.negotiate_websocket(incoming, *exec_websocket.EXEC_PROTOCOLS)
         await websocket.prepare(incoming)
         await self._run_until_shutdown(exec_websocket.serve_exec_session(websocket, session))
@@ -197,8 +197,8 @@ async def _read_request(incoming: web.Request) -> Request:
         path=incoming.rel_url.raw_path,
         query=dict(incoming.query),
         body=body,
-        content_type=incoming.headers.get("Content-Type") or JSON,
-        accept=incoming.headers.get("Accept", JSON),
+        content_type=incoming.headers.get("Content-Type") or JSON_CONTENT_TYPE,
+        accept=incoming.headers.get("Accept", JSON_CONTENT_TYPE),
         timeout=None,
     )
 

@@ -9,7 +9,7 @@ import msgspec
 
 from pliant.embedded.apiserver.http import protobuf
 from pliant.embedded.apiserver.http.errors import bad_request, unsupported_media_type
-from pliant.kube.transport.base import APPLY_PATCH, JSON, Request
+from pliant.kube.transport.base import APPLY_PATCH, JSON_CONTENT_TYPE, Request
 
 _YAML_MEDIA_TYPES = ("application/yaml", "application/x-yaml", "text/yaml", APPLY_PATCH)
 MAX_BODY_BYTES = 3 * 1024 * 1024
@@ -24,15 +24,15 @@ def decode_object_body(request: Request) -> dict[str, Any]:
 
 def decode_body(request: Request) -> Any:
     """Decode the body according to its content type; it need not be an object."""
-    media = request.content_type.partition(";")[0].strip() or JSON
+    media = request.content_type.partition(";")[0].strip() or JSON_CONTENT_TYPE
     if not request.body:
         raise bad_request("the request has no body")
     if media in _YAML_MEDIA_TYPES and not (media == APPLY_PATCH and request.body.startswith(b"{")):
         return _decode_yaml(request.body)
     if media == protobuf.PROTOBUF_MEDIA_TYPE:
         return protobuf.decode_protobuf(request.body)
-    if media not in (JSON, APPLY_PATCH) and not media.endswith("+json"):
-        raise unsupported_media_type((JSON, "application/yaml", protobuf.PROTOBUF_MEDIA_TYPE))
+    if media not in (JSON_CONTENT_TYPE, APPLY_PATCH) and not media.endswith("+json"):
+        raise unsupported_media_type((JSON_CONTENT_TYPE, "application/yaml", protobuf.PROTOBUF_MEDIA_TYPE))
     try:
         return msgspec.json.decode(request.body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:

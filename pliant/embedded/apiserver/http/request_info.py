@@ -29,7 +29,7 @@ class RequestInfo:
     def key(self) -> ObjectKey:
         return ObjectKey(self.kind.resource_key, self.namespace, self.name)
 
-    def get_object(self, reader: ObjectIndex | Transaction) -> StoredObject:
+    def require_stored_object(self, reader: ObjectIndex | Transaction) -> StoredObject:
         """Return the stored object of the request; raise `NotFound` if it does not exist."""
         record = reader.get(self.key)
         if record is None:
@@ -90,12 +90,12 @@ def parse_request_path(registry: KindRegistry, request: Request) -> RequestInfo:
         raise errors.path_not_found()
     version, rest = (rest[0], rest[1:]) if rest else ("", [])
     namespace = ""
-    if len(rest) >= 3 and rest[0] == "namespaces" and registry.find(group, version, rest[2]) is not None:
+    if len(rest) >= 3 and rest[0] == "namespaces" and registry.find_resource(group, version, rest[2]) is not None:
         _, namespace, *rest = rest
     if not 1 <= len(rest) <= 3:
         raise errors.path_not_found()
     plural, name, subresource = (*rest, "", "")[:3]
-    kind = registry.find(group, version, plural)
+    kind = registry.find_resource(group, version, plural)
     if kind is None or (subresource and subresource not in kind.subresources):
         raise errors.path_not_found()
     if bool(namespace) != kind.namespaced and (namespace or name):

@@ -42,7 +42,7 @@ def deletion_success_status(kind: Kind, name: str, uid: str) -> dict[str, Any]:
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
 
-def encode_in_version(kind: Kind, record: StoredObject) -> bytes:
+def encode_served_object(kind: Kind, record: StoredObject) -> bytes:
     """Return the JSON of an object in the API version of `kind`, without decoding it when it is stored that way."""
     prefix = f'{{"apiVersion":"{kind.api_version}"'.encode()
     if record.body.startswith(prefix):
@@ -59,7 +59,7 @@ def encode_list_chunks(kind: Kind, records: Sequence[StoredObject], metadata: Ma
 def _iter_list_parts(kind: Kind, records: Sequence[StoredObject], head: bytes) -> Iterator[bytes]:
     yield head
     for number, record in enumerate(records):
-        body = encode_in_version(kind, record)
+        body = encode_served_object(kind, record)
         yield b"," + body if number else body
     yield b"]}"
 

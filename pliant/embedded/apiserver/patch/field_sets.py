@@ -39,12 +39,12 @@ def iter_fields(value: Any, schema: MergeSchema, path: FieldPath = ()) -> Iterat
         yield path, value
 
 
-def merge_configuration(live: Any, desired: Any, schema: MergeSchema) -> Any:
+def merge_applied_configuration(live: Any, desired: Any, schema: MergeSchema) -> Any:
     """Return a copy of a live object with an applied configuration merged in."""
     if isinstance(live, dict) and isinstance(desired, dict) and not _is_atomic(schema):
         result = deep_copy(live)
         for name, inner in desired.items():
-            result[name] = merge_configuration(live.get(name), inner, field_schema(schema, name))
+            result[name] = merge_applied_configuration(live.get(name), inner, field_schema(schema, name))
         return result
     if isinstance(live, list) and isinstance(desired, list) and _list_type(schema, [*live, *desired]) != "atomic":
         return _merge_lists(live, desired, schema)
@@ -121,7 +121,7 @@ def decode_fields_v1(tree: Mapping[str, Any], path: FieldPath = ()) -> Iterator[
             yield from decode_fields_v1(inner, (*path, element))
 
 
-def format_path(path: FieldPath) -> str:
+def format_field_path(path: FieldPath) -> str:
     """Return a path as error messages show it, for example `.spec.containers[name="main"].image`."""
     text = ""
     for element in path:
@@ -146,7 +146,7 @@ def _merge_lists(live: list[Any], desired: list[Any], schema: MergeSchema) -> li
     new = {list_item_path_element(item, schema): item for item in desired}
     inner = schema.get("items") or {}
     return [
-        merge_configuration(old[each], new[each], inner)
+        merge_applied_configuration(old[each], new[each], inner)
         if each in old and each in new
         else deep_copy(new.get(each, old.get(each)))
         for each in _merge_order(list(old), list(new))

@@ -16,7 +16,7 @@ from pliant.embedded.apiserver.patch.field_sets import FieldPath, FieldRemoval, 
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.storage.stored_objects import Object
 from pliant.errors import Conflict
-from pliant.schemas import load_definition
+from pliant.schemas import load_kubernetes_schema
 
 APPLY_OPERATION, UPDATE_OPERATION = "Apply", "Update"
 _SERVER_MANAGED_METADATA = frozenset(
@@ -86,7 +86,7 @@ def apply_to_live(
     entries = _decode_entries(live, scope)
     before = next((each for each in entries if each.identity == entry.identity), None)
     others = [each for each in entries if each is not before]
-    result = field_sets.merge_configuration(live, desired, scope.schema)
+    result = field_sets.merge_applied_configuration(live, desired, scope.schema)
     live_fields = scope.manageable_fields(live)
     changed = _changed_paths(live_fields, scope.manageable_fields(result))
     conflicts = [(each, sorted(each.paths & changed, key=_path_sort_key)) for each in others if each.paths & changed]
@@ -103,7 +103,9 @@ def apply_to_live(
     return stored, _without_removed_fields([*others, entry], live_fields, scope.manageable_fields(result))
 
 
-def track_update(old: Object, new: Object, scope: WriteScope, entry: ManagedFieldsEntry) -> list[ManagedFieldsEntry]:
+def managers_after_update(
+    old: Object, new: Object, scope: WriteScope, entry: ManagedFieldsEntry
+) -> list[ManagedFieldsEntry]:
     """Return the managers after an update or patch, whose writer owns the fields that it changed."""
     entries = _decode_entries(old, scope)
     old_fields, new_fields = scope.manageable_fields(old), scope.manageable_fields(new)
@@ -190,7 +192,7 @@ def _path_sort_key(path: FieldPath) -> list[tuple[bool, str]]:
 def _conflict_error(conflicts: list[tuple[ManagedFieldsEntry, list[FieldPath]]]) -> Conflict:
     causes, summaries = [], []
     for entry, paths in conflicts:
-        fields = [field_sets.format_path(path) for path in paths]
+        fields = [field_sets.format_field_path(path) for path in paths]
         cause = {"reason": "FieldManagerConflict", "message": f"conflict with {entry}"}
         causes += [{**cause, "field": field} for field in fields]
         summaries.append("\n".join([f"conflicts with {entry}:", *(f"- {field}" for field in fields)]))
@@ -212,6 +214,6 @@ def _merge_schema(kind: Kind) -> MergeSchema:
 def _builtin_schema(kind_name: str) -> MergeSchema:
     # The published schema: the schema for validation permits duplicates in some lists that are merged by key.
     try:
-        return load_definition(kind_name)
+        return load_kubernetes_schema(kind_name)
     except KeyError:
         return {}

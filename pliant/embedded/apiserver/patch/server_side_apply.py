@@ -76,7 +76,7 @@ def with_updated_managed_fields(info: RequestInfo, old: Object, new: Object, now
         return new
     scope = WriteScope.for_endpoint(info.kind, info.subresource)
     entries = managed_fields.encode_managed_fields(
-        managed_fields.track_update(old, new, scope, _create_entry(info, managed_fields.UPDATE_OPERATION, now))
+        managed_fields.managers_after_update(old, new, scope, _create_entry(info, managed_fields.UPDATE_OPERATION, now))
     )
     return {**new, "metadata": {**new["metadata"], "managedFields": entries}}
 

@@ -31,13 +31,13 @@ class LogOptions:
 
 
 class LogSource(Protocol):
-    def read(self, pod: dict[str, Any], container: str, options: LogOptions) -> AsyncIterator[bytes]:
+    def read_container_log(self, pod: dict[str, Any], container: str, options: LogOptions) -> AsyncIterator[bytes]:
         """Yield chunks of the log; `follow` ends with the container. Raise `BadRequest` if it never started."""
 
 
 def read_pod_log(index: ObjectIndex, info: RequestInfo, log_source: LogSource | None, clock: Clock) -> StreamReply:
     """Stream the log of a container; raise `BadRequest`, as the kubelet does, when it has not started."""
-    pod = info.get_object(index).decode()
+    pod = info.require_stored_object(index).decode()
     if log_source is None:
         raise ServerError(501, "NotImplemented", "no node serves container logs")
     options = LogOptions(
@@ -50,7 +50,9 @@ def read_pod_log(index: ObjectIndex, info: RequestInfo, log_source: LogSource | 
     )
     container = resolve_container(pod, info.query_text("container"))
     _require_log_available(pod, container, previous=options.previous)
-    return StreamReply(status=200, chunks=log_source.read(pod, container, options), content_type="text/plain")
+    return StreamReply(
+        status=200, chunks=log_source.read_container_log(pod, container, options), content_type="text/plain"
+    )
 
 
 def _since_nanoseconds(info: RequestInfo, clock: Clock) -> int | None:

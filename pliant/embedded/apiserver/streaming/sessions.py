@@ -71,7 +71,7 @@ def prepare_session(
     index: ObjectIndex, info: RequestInfo, command: Sequence[str], session_source: SessionSource | None
 ) -> PreparedSession:
     """Prepare an exec or attach session; raise `ApiError` when the container does not run."""
-    pod, session_source = info.get_object(index).decode(), _require_session_source(session_source)
+    pod, session_source = info.require_stored_object(index).decode(), _require_session_source(session_source)
     is_exec = info.subresource == "exec"
     options = SessionOptions(
         command=tuple(command) if is_exec else (),
@@ -91,7 +91,7 @@ def prepare_session(
 
 def prepare_port_forward(index: ObjectIndex, info: RequestInfo, session_source: SessionSource | None) -> PortConnector:
     """Return a function that connects to the ports of a pod; raise `ApiError` when the pod does not run."""
-    pod, session_source = info.get_object(index).decode(), _require_session_source(session_source)
+    pod, session_source = info.require_stored_object(index).decode(), _require_session_source(session_source)
     phase = (pod.get("status") or {}).get("phase") or "Pending"
     if phase != "Running":
         raise bad_request(f"unable to forward port because pod is not running. Current status={phase}")

@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pliant.embedded.kubelet.environment import variables
-from pliant.embedded.kubelet.environment.variables import CONFIG_MAP, SECRET, VOLUME_CLAIM, ConfigData
-from pliant.embedded.retries import with_retries
+from pliant.embedded.kubelet.environment.variables import CONFIG_MAP_KIND, SECRET_KIND, VOLUME_CLAIM_KIND, ConfigData
+from pliant.embedded.retries import retry_until_answered
 from pliant.errors import NotFound
 from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import ObjectMeta
 from pliant.kube.resources import CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS, SECRETS
 
-_RESOURCES = {CONFIG_MAP: CONFIG_MAPS, SECRET: SECRETS, VOLUME_CLAIM: PERSISTENT_VOLUME_CLAIMS}
+_RESOURCES = {CONFIG_MAP_KIND: CONFIG_MAPS, SECRET_KIND: SECRETS, VOLUME_CLAIM_KIND: PERSISTENT_VOLUME_CLAIMS}
 
 
 class ConfigReader:
@@ -34,10 +34,10 @@ class ConfigReader:
     async def read_referenced(self, pod_spec: Mapping[str, Any]) -> ConfigData:
         """Return the contents of all objects that a pod references and that exist."""
         found: dict[tuple[str, str], Mapping[str, bytes]] = {}
-        for kind, name in sorted(variables.referenced_objects(pod_spec)):
+        for kind, name in sorted(variables.referenced_config_objects(pod_spec)):
             try:
                 get = partial(self._client.get, _RESOURCES[kind], self._namespace, name)
-                found[kind, name] = _decode_data(await with_retries(get))
+                found[kind, name] = _decode_data(await retry_until_answered(get))
             except NotFound:
                 continue
         return found
@@ -62,16 +62,16 @@ class ConfigReader:
 
 
 def _decode_data(obj: Mapping[str, Any]) -> Mapping[str, bytes]:
-    if obj["kind"] == VOLUME_CLAIM:
+    if obj["kind"] == VOLUME_CLAIM_KIND:
         return {variables.CLAIM_UID_KEY: obj["metadata"]["uid"].encode()}
-    is_secret = obj["kind"] == SECRET
+    is_secret = obj["kind"] == SECRET_KIND
     encoded = obj.get("data" if is_secret else "binaryData") or {}
     plain = {} if is_secret else obj.get("data") or {}
     content = {key: value.encode() for key, value in plain.items()}
     return content | {key: base64.b64decode(value) for key, value in encoded.items()}
 
 
-class ConfigView(msgspec.Struct, frozen=True, gc=False):
+class ConfigMetadataView(msgspec.Struct, frozen=True, gc=False):
     """The metadata of a ConfigMap or Secret."""
 
     metadata: ObjectMeta
@@ -91,10 +91,10 @@ class ConfigWatch:
     def __init__(self) -> None:
         self._subscribers: dict[ConfigKey, list[asyncio.Event]] = defaultdict(list)
 
-    def change_handler(self, kind: str) -> Callable[[ConfigView | None, ConfigView | None], None]:
+    def change_handler(self, kind: str) -> Callable[[ConfigMetadataView | None, ConfigMetadataView | None], None]:
         """Return the `on_change` callback for an informer of a kind."""
 
-        def on_change(old: ConfigView | None, new: ConfigView | None) -> None:
+        def on_change(old: ConfigMetadataView | None, new: ConfigMetadataView | None) -> None:
             present = new or old
             if present is not None:
                 key = ConfigKey(kind, present.metadata.namespace, present.metadata.name)

@@ -23,13 +23,13 @@ _PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy")
 _DEFAULT_NO_PROXY = "localhost,127.0.0.0/8,::1"
 
 
-class PodNetwork(Protocol):
+class PodNetworkSetup(Protocol):
     """What a network mode adds to the files, mounts and variables of pods."""
 
-    def write_files(self, pod: PodObject, hostname: str, pod_ip: str, pod_dir: Path) -> None:
+    def write_network_files(self, pod: PodObject, hostname: str, pod_ip: str, pod_dir: Path) -> None:
         """Write the network files of a pod to its directory."""
 
-    def mounts(self, pod_dir: Path) -> Iterator[Mount]:
+    def network_file_mounts(self, pod_dir: Path) -> Iterator[Mount]:
         """Yield the mounts of these files."""
 
     def network_variables(self, resolved_pod: ResolvedPod) -> Mapping[str, str]:
@@ -38,12 +38,12 @@ class PodNetwork(Protocol):
     def rewrite_hostnames(self, content: bytes) -> bytes:
         """Return the content of a configuration file with host names that pods can use."""
 
-    def mount_warnings(self, pod_spec: Mapping[str, Any]) -> list[str]:
+    def unmountable_path_warnings(self, pod_spec: Mapping[str, Any]) -> list[str]:
         """Return a warning for each volume mount that the containers will not find."""
 
 
 @dataclass(frozen=True, slots=True)
-class PrivatePodNetwork:
+class PrivatePodNetworkSetup:
     """Pods have their own network, with a DNS server and an egress proxy."""
 
     dns_address: str
@@ -53,12 +53,12 @@ class PrivatePodNetwork:
     service_variables: Callable[[PodObject], Mapping[str, str]]
     hardlinks: HardlinkCache = field(default_factory=HardlinkCache)
 
-    def write_files(self, pod: PodObject, hostname: str, pod_ip: str, pod_dir: Path) -> None:
+    def write_network_files(self, pod: PodObject, hostname: str, pod_ip: str, pod_dir: Path) -> None:
         (pod_dir / "hostname").write_text(hostname + "\n")
         (pod_dir / "hosts").write_text(render_hosts_file(pod, hostname, pod_ip))
         self.hardlinks.write_file(pod_dir / "resolv.conf", render_resolv_conf(pod, self.dns_address).encode())
 
-    def mounts(self, pod_dir: Path) -> Iterator[Mount]:
+    def network_file_mounts(self, pod_dir: Path) -> Iterator[Mount]:
         yield readonly_mount(pod_dir / "hosts", "/etc/hosts")
         yield readonly_mount(pod_dir / "resolv.conf", "/etc/resolv.conf")
         if Path("/etc/hostname").exists():
@@ -83,34 +83,34 @@ class PrivatePodNetwork:
     def rewrite_hostnames(self, content: bytes) -> bytes:
         return content  # The DNS server resolves host names.
 
-    def mount_warnings(self, pod_spec: Mapping[str, Any]) -> list[str]:
+    def unmountable_path_warnings(self, pod_spec: Mapping[str, Any]) -> list[str]:
         return []
 
 
-class BytesRewriter(Protocol):
+class HostnameRewriter(Protocol):
     """Replaces host names by addresses."""
 
-    def rewrite_bytes(self, content: bytes) -> bytes: ...
+    def rewrite_hostnames_in_bytes(self, content: bytes) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostPodNetwork:
+class HostPodNetworkSetup:
     """Pods share the network and files of the host: host names are rewritten, and mounts become variables."""
 
     api_url: str
-    hostname_rewriter: BytesRewriter
+    hostname_rewriter: HostnameRewriter
     service_variables: Callable[[PodObject], Mapping[str, str]]
     process_env: Mapping[str, str] = field(default_factory=dict)
     """The environment of the cluster's process, for its proxy variables."""
 
-    def write_files(self, pod: PodObject, hostname: str, pod_ip: str, pod_dir: Path) -> None:
+    def write_network_files(self, pod: PodObject, hostname: str, pod_ip: str, pod_dir: Path) -> None:
         """Write a kubeconfig beside the token, for clients that do not find the token at its usual path."""
         account_dir = pod_dir / "account"
         if account_dir.exists():
             kubeconfig = _build_kubeconfig(self.api_url, account_dir, pod["metadata"]["namespace"])
             (account_dir / _KUBECONFIG_FILE).write_bytes(msgspec.json.encode(kubeconfig))
 
-    def mounts(self, pod_dir: Path) -> Iterator[Mount]:
+    def network_file_mounts(self, pod_dir: Path) -> Iterator[Mount]:
         yield from ()
 
     def network_variables(self, resolved_pod: ResolvedPod) -> Mapping[str, str]:
@@ -120,9 +120,9 @@ class HostPodNetwork:
         return variables | self._proxy_variables()
 
     def rewrite_hostnames(self, content: bytes) -> bytes:
-        return self.hostname_rewriter.rewrite_bytes(content)
+        return self.hostname_rewriter.rewrite_hostnames_in_bytes(content)
 
-    def mount_warnings(self, pod_spec: Mapping[str, Any]) -> list[str]:
+    def unmountable_path_warnings(self, pod_spec: Mapping[str, Any]) -> list[str]:
         """Return a warning for each mount path that its container neither mentions nor has on the host."""
         volumes = pod_spec.get("volumes") or ()
         host_paths = {(volume["name"], volume["hostPath"]["path"]) for volume in volumes if volume.get("hostPath")}

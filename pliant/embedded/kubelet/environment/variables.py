@@ -13,11 +13,11 @@ from typing import Any, Final
 from pliant.errors import RetryLater, UserError
 from pliant.kube.quantity import parse_quantity
 
-CONFIG_MAP = "ConfigMap"
-VOLUME_CLAIM = "PersistentVolumeClaim"
+CONFIG_MAP_KIND = "ConfigMap"
+VOLUME_CLAIM_KIND = "PersistentVolumeClaim"
 CLAIM_UID_KEY = "uid"
 """The only key in the data of a persistent volume claim."""
-SECRET = "Secret"  # noqa: S105 - the name of a kind
+SECRET_KIND = "Secret"  # noqa: S105 - the name of a kind
 _VARIABLE_REFERENCE: Final = re.compile(r"\$(?:\$|\(([^)]*)\))")
 _METADATA_SUBSCRIPT: Final = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]\Z")
 
@@ -94,7 +94,7 @@ def expand_variables(text: str, variables: Environment) -> str:
     return _VARIABLE_REFERENCE.sub(replacement, text)
 
 
-def read_config_data(kind: str, reference: Mapping[str, Any], resolved_pod: ResolvedPod) -> Mapping[str, bytes]:
+def require_config_data(kind: str, reference: Mapping[str, Any], resolved_pod: ResolvedPod) -> Mapping[str, bytes]:
     """Return the data of a referenced object; nothing if it is optional and does not exist."""
     name = reference.get("name") or ""
     data = resolved_pod.config_data.get((kind, name))
@@ -105,7 +105,7 @@ def read_config_data(kind: str, reference: Mapping[str, Any], resolved_pod: Reso
 
 def _read_config_key(kind: str, reference: Mapping[str, Any], resolved_pod: ResolvedPod) -> bytes | None:
     """Return the value of a referenced key; None if it is optional and does not exist."""
-    data = read_config_data(kind, reference, resolved_pod)
+    data = require_config_data(kind, reference, resolved_pod)
     key = reference["key"]
     if key not in data and not reference.get("optional"):
         name, namespace = reference.get("name") or "", resolved_pod.pod["metadata"]["namespace"]
@@ -146,29 +146,29 @@ def resource_ref_value(reference: Mapping[str, Any], container: ContainerObject,
     return str(math.ceil(parse_quantity(amounts.get(resource) or default) / divisor))
 
 
-def referenced_objects(pod_spec: Mapping[str, Any]) -> set[tuple[str, str]]:
+def referenced_config_objects(pod_spec: Mapping[str, Any]) -> set[tuple[str, str]]:
     """Return kind and name of all ConfigMaps, Secrets and volume claims that a pod references."""
     found: set[tuple[str, str]] = set()
     for container in (*(pod_spec.get("initContainers") or ()), *pod_spec["containers"]):
         for variable in container.get("env") or ():
             source = variable.get("valueFrom") or {}
-            found |= _collect_references(source, configMapKeyRef=CONFIG_MAP, secretKeyRef=SECRET)
+            found |= _collect_references(source, configMapKeyRef=CONFIG_MAP_KIND, secretKeyRef=SECRET_KIND)
         for source in container.get("envFrom") or ():
-            found |= _collect_references(source, configMapRef=CONFIG_MAP, secretRef=SECRET)
-    return found | mounted_objects(pod_spec)
+            found |= _collect_references(source, configMapRef=CONFIG_MAP_KIND, secretRef=SECRET_KIND)
+    return found | mounted_config_objects(pod_spec)
 
 
-def mounted_objects(pod_spec: Mapping[str, Any]) -> set[tuple[str, str]]:
+def mounted_config_objects(pod_spec: Mapping[str, Any]) -> set[tuple[str, str]]:
     """Return kind and name of the ConfigMaps, Secrets and volume claims in the volumes of a pod."""
     found: set[tuple[str, str]] = set()
     for volume in pod_spec.get("volumes") or ():
-        found |= _collect_references(volume, configMap=CONFIG_MAP)
+        found |= _collect_references(volume, configMap=CONFIG_MAP_KIND)
         if secret := volume.get("secret"):
-            found.add((SECRET, secret["secretName"]))
+            found.add((SECRET_KIND, secret["secretName"]))
         if claim := volume.get("persistentVolumeClaim"):
-            found.add((VOLUME_CLAIM, claim["claimName"]))
+            found.add((VOLUME_CLAIM_KIND, claim["claimName"]))
         for source in (volume.get("projected") or {}).get("sources") or ():
-            found |= _collect_references(source, configMap=CONFIG_MAP, secret=SECRET)
+            found |= _collect_references(source, configMap=CONFIG_MAP_KIND, secret=SECRET_KIND)
     return found
 
 
@@ -179,9 +179,9 @@ def _collect_references(source: Mapping[str, Any], **kinds_by_field: str) -> set
 def _env_from_object(source: Mapping[str, Any], resolved_pod: ResolvedPod) -> dict[str, str]:
     prefix = source.get("prefix") or ""
     data: dict[str, bytes] = {}
-    for kind, field in ((CONFIG_MAP, "configMapRef"), (SECRET, "secretRef")):
+    for kind, field in ((CONFIG_MAP_KIND, "configMapRef"), (SECRET_KIND, "secretRef")):
         if reference := source.get(field):
-            data.update(read_config_data(kind, reference, resolved_pod))
+            data.update(require_config_data(kind, reference, resolved_pod))
     return {prefix + key: value.decode(errors="replace") for key, value in data.items()}
 
 
@@ -196,7 +196,7 @@ def _variable_value(
         containers = (*spec["containers"], *(spec.get("initContainers") or ()))
         referenced = (each for each in containers if each["name"] == reference.get("containerName"))
         return resource_ref_value(reference, next(referenced, container), resolved_pod)
-    for kind, field in ((CONFIG_MAP, "configMapKeyRef"), (SECRET, "secretKeyRef")):
+    for kind, field in ((CONFIG_MAP_KIND, "configMapKeyRef"), (SECRET_KIND, "secretKeyRef")):
         if reference := source.get(field):
             value = _read_config_key(kind, reference, resolved_pod)
             return None if value is None else value.decode(errors="replace")

@@ -84,7 +84,7 @@ class PodLogStore:
         self._followers: dict[Path, list[asyncio.Event]] = {}
         """The events of the readers that follow the log of a running container, by path of the log."""
 
-    def open_run(self, pod_uid: str, container: str, run_number: int) -> Path:
+    def create_run_log(self, pod_uid: str, container: str, run_number: int) -> Path:
         """Create the log of a run, delete logs of older runs, and return its path."""
         path = self._pods_dir / pod_uid / "logs" / container / f"{run_number}.log"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -93,12 +93,12 @@ class PodLogStore:
         ContainerLog(path.with_name(f"{run_number - _MAX_RETAINED_RUNS}.log")).delete_files()
         return path
 
-    def close_run(self, log_path: Path) -> None:
+    def mark_log_complete(self, log_path: Path) -> None:
         """Mark a log as complete, so that its followers stop at its end."""
         for follower in self._followers.pop(log_path, ()):
             follower.set()
 
-    async def read(self, pod: PodObject, container: str, options: LogOptions) -> AsyncIterator[bytes]:
+    async def read_container_log(self, pod: PodObject, container: str, options: LogOptions) -> AsyncIterator[bytes]:
         """Yield the log of a container in chunks of any size."""
         log = ContainerLog(self._select_log(pod, container, is_previous=options.previous))
         timestamper = LineTimestamper(log) if options.timestamps else None

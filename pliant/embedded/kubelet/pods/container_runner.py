@@ -58,7 +58,7 @@ class ContainerRunner:
     async def run_with_restarts(self, restart_policy: str) -> bool:
         """Run the container until the restart policy or the pod ends it; return whether it succeeded.
 
-        The caller has called `hold_until_started` for its first start.
+        The caller has called `hold_writes_until_started` for its first start.
         """
         backoff, loop = 0.0, asyncio.get_running_loop()
         self._record.restart_policy = restart_policy
@@ -69,10 +69,10 @@ class ContainerRunner:
                 if loop.time() - started_at > _BACKOFF_RESET_AFTER:
                     backoff = 0.0
                 if not self._should_restart(restart_policy) or not await self._wait_backoff(backoff):
-                    await self._pod.status_writer.publish()
+                    await self._pod.status_writer.publish_if_changed()
                     return self._record.has_succeeded
                 backoff = min(backoff * 2 or _INITIAL_BACKOFF, _MAX_BACKOFF)
-                self._pod.status_writer.hold_until_started(1)
+                self._pod.status_writer.hold_writes_until_started(1)
         finally:
             self._finished_event.set()
 
@@ -80,8 +80,8 @@ class ContainerRunner:
         """Start the container, wait for its exit, and record how it went."""
         exit_future = await self._start_when_possible()
         if exit_future is None:
-            self._pod.status_writer.note_started()
-            await self._pod.status_writer.publish()
+            self._pod.status_writer.note_container_started()
+            await self._pod.status_writer.publish_if_changed()
             return
         lifecycle = ContainerLifecycle(self._pod, self._probe_target())
         async with asyncio.TaskGroup() as tasks:
@@ -92,8 +92,8 @@ class ContainerRunner:
             if not (lifecycle.has_post_start and exit_future.done()):
                 self._set_running()
             companions.append(tasks.create_task(self._create_prober(lifecycle).run()))
-            self._pod.status_writer.note_started()
-            await self._pod.status_writer.publish()
+            self._pod.status_writer.note_container_started()
+            await self._pod.status_writer.publish_if_changed()
             self._record_exit(await exit_future)
             for task in companions:
                 task.cancel()
@@ -143,7 +143,7 @@ class ContainerRunner:
         )
 
     def _grace_period(self) -> float:
-        return termination_grace(self._pod.resolved_pod.pod["spec"])
+        return termination_grace_seconds(self._pod.resolved_pod.pod["spec"])
 
     def _record_exit(self, exit_status: ContainerExit) -> None:
         message = read_termination_message(self._record.spec, self._log_path, has_failed=exit_status.code != 0)
@@ -163,8 +163,8 @@ class ContainerRunner:
             message = f"back-off {backoff:.0f}s restarting failed container={record.name} pod={pod_name}"
             record.set_waiting("CrashLoopBackOff", message)
             await pod.emit_warning("BackOff", f"Back-off restarting failed container {record.name} in pod {pod_name}")
-            await pod.status_writer.publish()
-            await pod.wait_unless_stopped(asyncio.sleep(backoff))
+            await pod.status_writer.publish_if_changed()
+            await pod.run_until_stopped(asyncio.sleep(backoff))
             if pod.stopping.is_set():
                 record.state = terminated_state
                 return False
@@ -195,11 +195,11 @@ class ContainerRunner:
     async def _report_waiting(self, reason: str, error: Exception) -> None:
         self._record.set_waiting(reason, str(error))
         await self._pod.emit_warning("Failed", f"Error: {error}")
-        await self._pod.status_writer.publish(even_if_held=True)
+        await self._pod.status_writer.publish_if_changed(even_if_held=True)
 
     async def _try_start(self) -> ExitFuture:
         pod, record = self._pod, self._record
-        log_path = self._log_path = pod.deps.logs.open_run(pod.meta.uid, record.name, record.restart_count)
+        log_path = self._log_path = pod.deps.logs.create_run_log(pod.meta.uid, record.name, record.restart_count)
         run_name = self._run_name
         try:
             validate_handlers(record.spec)
@@ -214,12 +214,12 @@ class ContainerRunner:
             self._clean_up_run(run_name, log_path)
             raise
         exit_future.add_done_callback(lambda _: self._clean_up_run(run_name, log_path))
-        pod.add_running(run_name)
+        pod.register_running_container(run_name)
         return exit_future
 
     def _clean_up_run(self, run_name: str, log_path: Path) -> None:
         self._pod.running_containers.discard(run_name)
-        self._pod.deps.logs.close_run(log_path)
+        self._pod.deps.logs.mark_log_complete(log_path)
         self._pod.deps.stdin.close_pipe(self._pod.meta.uid, run_name)
         self._pod.deps.cpu_allocator.release((self._pod.meta.uid, run_name))
 
@@ -250,7 +250,7 @@ class ContainerRunner:
         )
 
 
-def termination_grace(pod_spec: Mapping[str, Any]) -> float:
+def termination_grace_seconds(pod_spec: Mapping[str, Any]) -> float:
     """Return the termination grace period of a pod in seconds."""
     grace_period = pod_spec.get("terminationGracePeriodSeconds")
     return 30.0 if grace_period is None else float(grace_period)

@@ -13,7 +13,7 @@ from pliant.embedded.kubelet.environment.variables import MissingConfig, Resolve
 from pliant.embedded.kubelet.logs.pod_logs import PodLogStore
 from pliant.embedded.kubelet.pods.event_recorder import PodEventRecorder
 from pliant.embedded.kubelet.pods.status_writer import PodStatusWriter
-from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgentClient
 from pliant.embedded.kubelet.runtime.resources import CpuAllocator
 from pliant.embedded.kubelet.runtime.streams import StdinRegistry
 from pliant.embedded.kubelet.volumes.pod_filesystem import PodFilesystem
@@ -37,7 +37,7 @@ class KubeletDependencies:
 
     client: KubeClient
     clock: Clock
-    agent: NodeAgent
+    agent: NodeAgentClient
     filesystem: PodFilesystem
     logs: PodLogStore
     events: PodEventRecorder
@@ -58,7 +58,7 @@ class PodContext:
         self.deps = deps
         self.node_capacity = node_capacity
         self.config_reader = ConfigReader(deps.client, pod.metadata.namespace)
-        self.status_writer = PodStatusWriter(pod.metadata, deps.client, deps.clock, deps.agent.address)
+        self.status_writer = PodStatusWriter(pod.metadata, deps.client, deps.clock, deps.agent.gateway_address)
         self.resolved_pod: ResolvedPod
         self.volumes: PreparedVolumes = {}
         self.stopping = asyncio.Event()
@@ -77,7 +77,7 @@ class PodContext:
         if self.status_writer.node_connected.is_set():
             await self.deps.events.emit_normal(self.meta, reason, message)
 
-    def stop(self, grace_period: float) -> None:
+    def stop_containers(self, grace_period: float) -> None:
         """Stop all containers within the grace period; a further call can only shorten it.
 
         `stopping` makes each container terminate itself; those that still run after the grace period are killed.
@@ -88,17 +88,17 @@ class PodContext:
             self._kill_timer = loop.call_later(grace_period, self._kill_containers)
         self.stopping.set()
 
-    def add_running(self, run_name: str) -> None:
+    def register_running_container(self, run_name: str) -> None:
         """Note that a container was started, and kill it if the grace period is over."""
         self.running_containers.add(run_name)
         if self._is_killed:
-            self.deps.agent.send_signal(self.meta.uid, run_name, signal.SIGKILL)
+            self.deps.agent.signal_container(self.meta.uid, run_name, signal.SIGKILL)
 
     def cancel_kill_timer(self) -> None:
         if self._kill_timer is not None:
             self._kill_timer.cancel()
 
-    async def wait_unless_stopped(self, coroutine: Coroutine[Any, Any, None]) -> None:
+    async def run_until_stopped(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Wait for a coroutine, and cancel it if the pod is stopped first."""
         async with asyncio.TaskGroup() as tasks:
             waits: list[asyncio.Task[Any]] = [tasks.create_task(coroutine), tasks.create_task(self.stopping.wait())]
@@ -109,7 +109,7 @@ class PodContext:
     async def wait_for_config(self, missing: MissingConfig) -> None:
         """Wait until a missing ConfigMap or Secret has changed, or the pod is stopped."""
         observed = self.resolved_pod.config_data
-        await self.wait_unless_stopped(self.config_reader.wait_for_change(missing.kind, missing.name, observed))
+        await self.run_until_stopped(self.config_reader.wait_for_change(missing.kind, missing.name, observed))
 
     async def refresh_config_data(self) -> None:
         """Read the ConfigMaps and Secrets of the pod again."""
@@ -119,4 +119,4 @@ class PodContext:
     def _kill_containers(self) -> None:
         self._is_killed = True
         for run_name in sorted(self.running_containers):
-            self.deps.agent.send_signal(self.meta.uid, run_name, signal.SIGKILL)
+            self.deps.agent.signal_container(self.meta.uid, run_name, signal.SIGKILL)

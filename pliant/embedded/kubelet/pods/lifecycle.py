@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pliant.embedded.kubelet.pods.context import PodContext
-from pliant.embedded.kubelet.probes.handlers import ProbeResult, ProbeTarget, run_handler
+from pliant.embedded.kubelet.probes.handlers import ProbeResult, ProbeTarget, run_probe_or_hook
 
 
 class ContainerLifecycle:
@@ -53,7 +53,7 @@ class ContainerLifecycle:
             await self._pod.emit_warning("FailedPreStopHook", message)
 
     async def _run_hook(self, hook: str, reason: str, failure_message: str) -> bool:
-        report = await run_handler(self._target, self._hook_handler(hook), None)
+        report = await run_probe_or_hook(self._target, self._hook_handler(hook), None)
         if report.result is ProbeResult.SUCCESS:
             return True
         message = f"{failure_message}: {report.message}" if report.message else failure_message
@@ -64,4 +64,4 @@ class ContainerLifecycle:
         return (self._target.spec.get("lifecycle") or {}).get(hook) or {}
 
     def _send_signal(self, signal_number: signal.Signals) -> None:
-        self._target.agent.send_signal(self._target.pod_uid, self._target.run_name, signal_number)
+        self._target.agent.signal_container(self._target.pod_uid, self._target.run_name, signal_number)

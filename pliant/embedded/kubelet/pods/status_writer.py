@@ -10,7 +10,7 @@ from functools import partial
 from pliant.embedded.kubelet.pods.status import ContainerRecords, JsonObject, StatusObject, pod_conditions, pod_phase
 from pliant.embedded.kubelet.runtime.messages import ContainerExit
 from pliant.embedded.object_views import PodObjectMeta
-from pliant.embedded.retries import with_retries
+from pliant.embedded.retries import retry_until_answered
 from pliant.errors import Conflict, Invalid, NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import PODS
@@ -43,7 +43,9 @@ class PodStatusWriter:
         """Cleared while the node has a simulated failure; the status is not written then."""
         self.node_connected.set()
 
-    def load(self, pod_object: JsonObject, init_records: ContainerRecords, main_records: ContainerRecords) -> None:
+    def initialize_from_pod(
+        self, pod_object: JsonObject, init_records: ContainerRecords, main_records: ContainerRecords
+    ) -> None:
         """Take over the restart policy, conditions and start time of the pod object."""
         status = pod_object.get("status") or {}
         self._restart_policy = pod_object["spec"].get("restartPolicy") or "Always"
@@ -51,11 +53,11 @@ class PodStatusWriter:
         self._conditions = status.get("conditions") or ()
         self._started_at = status.get("startTime") or format_timestamp(self._clock.now())
 
-    def hold_until_started(self, container_count: int) -> None:
-        """Write nothing until `note_started` was called this many more times."""
+    def hold_writes_until_started(self, container_count: int) -> None:
+        """Write nothing until `note_container_started` was called this many more times."""
         self._pending_starts += container_count
 
-    def note_started(self) -> None:
+    def note_container_started(self) -> None:
         """Note that a container was started, or cannot be started."""
         self._pending_starts -= 1
 
@@ -63,7 +65,7 @@ class PodStatusWriter:
         """Set the phase of the pod to Failed, regardless of its containers."""
         self._failure = {"reason": reason, "message": message}
 
-    def mark_stopped(self) -> None:
+    def mark_pod_stopped(self) -> None:
         """Note that no container of the pod runs or will run, and terminate those that never ran."""
         self._is_stopped = True
         now = format_timestamp(self._clock.now())
@@ -75,9 +77,9 @@ class PodStatusWriter:
     async def republish(self) -> None:
         """Write the status even if it has not changed since the last write."""
         self._last_written = {}
-        await self.publish()
+        await self.publish_if_changed()
 
-    async def publish(self, *, even_if_held: bool = False) -> None:
+    async def publish_if_changed(self, *, even_if_held: bool = False) -> None:
         """Write the status if it has changed."""
         if (self._pending_starts > 0 and not even_if_held) or not self.node_connected.is_set():
             return
@@ -120,7 +122,7 @@ class PodStatusWriter:
         patch = {"metadata": {"uid": pod.uid}, "status": status}
         write = partial(self._client.patch, PODS, pod.namespace, pod.name, patch, subresource="status")
         try:
-            await with_retries(write)
+            await retry_until_answered(write)
         except (NotFound, Conflict, Invalid) as error:
             extra = {"pod": f"{pod.namespace}/{pod.name}", "error": str(error)}
             log.info("pod is gone: status not written", extra=extra)

@@ -12,11 +12,11 @@ from typing import Any
 from pliant.embedded.kubelet.environment import variables
 from pliant.embedded.kubelet.environment.config_objects import ConfigKey
 from pliant.embedded.kubelet.environment.variables import MissingConfig, PodObject, ResolvedPod, UnsupportedPodSpec
-from pliant.embedded.kubelet.pods.container_runner import ContainerRunner, termination_grace
+from pliant.embedded.kubelet.pods.container_runner import ContainerRunner, termination_grace_seconds
 from pliant.embedded.kubelet.pods.context import PodContext
 from pliant.embedded.kubelet.pods.status import ContainerRecords, restore_records
 from pliant.embedded.kubelet.runtime.messages import AgentRequestFailed, ContainerExit
-from pliant.embedded.retries import with_retries
+from pliant.embedded.retries import retry_until_answered
 from pliant.embedded.scheduler.gpu_allocation import GPU_RESOURCE, pod_requested_gpus
 from pliant.kube.resources import PODS
 
@@ -37,18 +37,18 @@ class PodWorker:
     async def run(self) -> None:
         """Run the pod until no container runs or will run, and write its final status."""
         pod = self.context
-        pod_object = await with_retries(partial(pod.deps.client.get, PODS, pod.meta.namespace, pod.meta.name))
+        pod_object = await retry_until_answered(partial(pod.deps.client.get, PODS, pod.meta.namespace, pod.meta.name))
         if pod_object["metadata"]["uid"] != pod.meta.uid:
             return
         self._restart_policy = pod_object["spec"].get("restartPolicy") or "Always"
-        self._grace_period = termination_grace(pod_object["spec"])
+        self._grace_period = termination_grace_seconds(pod_object["spec"])
         init_records, main_records = restore_records(pod_object["spec"], pod_object.get("status") or {})
-        pod.status_writer.load(pod_object, init_records, main_records)
+        pod.status_writer.initialize_from_pod(pod_object, init_records, main_records)
         if self._may_run(init_records, main_records):
             await self._run_in_sandbox(pod_object, init_records, main_records)
         pod.cancel_kill_timer()
-        pod.status_writer.mark_stopped()
-        await pod.status_writer.publish()
+        pod.status_writer.mark_pod_stopped()
+        await pod.status_writer.publish_if_changed()
 
     def _may_run(self, init_records: ContainerRecords, main_records: ContainerRecords) -> bool:
         """Return whether to run the pod, after its interrupted containers were recorded as killed."""
@@ -77,7 +77,7 @@ class PodWorker:
             not pod_spec.get("hostNetwork"),
         )
         try:
-            address = await deps.agent.create_pod(uid, pod.hostname, own_network=own_network, pod_key=pod_key)
+            address = await deps.agent.create_pod(uid, pod.hostname, own_address=own_network, pod_key=pod_key)
             deps.filesystem.write_pod_files(pod_object, pod.hostname, address)
         except (AgentRequestFailed, OSError) as error:
             message = f"Failed to create pod sandbox: {error}"
@@ -86,10 +86,12 @@ class PodWorker:
         pod.status_writer.pod_ip = address
         deadline = pod_spec.get("activeDeadlineSeconds")
         timer = asyncio.get_running_loop().call_later(deadline, self._fail_deadline_exceeded) if deadline else None
-        mounted = [ConfigKey(kind, pod.meta.namespace, name) for kind, name in variables.mounted_objects(pod_spec)]
+        mounted = [
+            ConfigKey(kind, pod.meta.namespace, name) for kind, name in variables.mounted_config_objects(pod_spec)
+        ]
         with deps.config_watch.subscribe(mounted) as config_changed:
             if await self._prepare_volumes(pod_object, address, mains) and await self._allocate_gpus(pod_spec):
-                for warning in deps.filesystem.pod_network.mount_warnings(pod_spec):
+                for warning in deps.filesystem.pod_network.unmountable_path_warnings(pod_spec):
                     await pod.emit_warning("FailedMount", warning)
                 await self._run_containers(inits, mains, config_changed)
         if timer is not None:
@@ -108,7 +110,7 @@ class PodWorker:
             if await self._run_init_containers(inits, sidecars, tasks):
                 await self._run_main_containers(mains)
             # No container is started any more, and sidecars have the grace period of the pod to exit.
-            self.context.stop(self._grace_period)
+            self.context.stop_containers(self._grace_period)
             for sidecar in reversed(sidecars):
                 await sidecar.stop_sidecar()
             refresh.cancel()
@@ -121,7 +123,7 @@ class PodWorker:
             config_changed.clear()
             await pod.refresh_config_data()
             with suppress(MissingConfig, UnsupportedPodSpec, OSError):
-                pod.deps.filesystem.refresh_volumes(pod.resolved_pod)
+                pod.deps.filesystem.refresh_config_volumes(pod.resolved_pod)
 
     async def _run_init_containers(
         self, init_records: ContainerRecords, sidecars: list[ContainerRunner], tasks: asyncio.TaskGroup
@@ -129,7 +131,7 @@ class PodWorker:
         """Run the init containers, add the sidecars to `sidecars`, and return whether the others may start."""
         pod = self.context
         for record in init_records:
-            pod.status_writer.hold_until_started(1)
+            pod.status_writer.hold_writes_until_started(1)
             runner = ContainerRunner(pod, record)
             if record.is_sidecar:
                 sidecars.append(runner)
@@ -142,7 +144,7 @@ class PodWorker:
 
     async def _run_main_containers(self, main_records: ContainerRecords) -> None:
         records = [record for record in main_records if self._restart_policy == "Always" or not record.has_succeeded]
-        self.context.status_writer.hold_until_started(len(records))
+        self.context.status_writer.hold_writes_until_started(len(records))
         async with asyncio.TaskGroup() as tasks:
             for record in records:
                 tasks.create_task(ContainerRunner(self.context, record).run_with_restarts(self._restart_policy))
@@ -154,7 +156,7 @@ class PodWorker:
             pod.resolved_pod = ResolvedPod(
                 pod=pod_object,
                 address=pod_ip,
-                host_address=pod.deps.agent.address,
+                host_address=pod.deps.agent.gateway_address,
                 node_capacity=pod.node_capacity,
                 config_data=await pod.config_reader.read_referenced(pod_object["spec"]),
             )
@@ -181,7 +183,7 @@ class PodWorker:
             pod.status_writer.set_failed("UnexpectedAdmissionError", message)
             return False
         if requested:
-            await pod.wait_unless_stopped(gpus.allocate(pod.meta.uid, pod_spec["nodeName"], requested))
+            await pod.run_until_stopped(gpus.wait_and_allocate(pod.meta.uid, pod_spec["nodeName"], requested))
         return not pod.stopping.is_set()
 
     async def _report_unrunnable(self, main_records: ContainerRecords, reason: str, message: str) -> None:
@@ -189,10 +191,10 @@ class PodWorker:
         for record in main_records:
             record.set_waiting("CreateContainerError", message)
         await self.context.emit_warning(reason, message)
-        await self.context.status_writer.publish()
+        await self.context.status_writer.publish_if_changed()
         await self.context.stopping.wait()
 
     def _fail_deadline_exceeded(self) -> None:
         message = "Pod was active on the node longer than the specified deadline"
         self.context.status_writer.set_failed("DeadlineExceeded", message)
-        self.context.stop(self._grace_period)
+        self.context.stop_containers(self._grace_period)

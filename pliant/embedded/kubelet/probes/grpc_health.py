@@ -21,7 +21,7 @@ class GrpcHealthError(Exception):
     """The server did not return its health; the message says what happened."""
 
 
-async def check_grpc_health(
+async def fetch_serving_status(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, authority: str, service: str
 ) -> str:
     """Return the serving status of a service, or of the server if `service` is empty."""

@@ -13,9 +13,9 @@ from enum import Enum
 from typing import Any
 
 from pliant.embedded.kubelet.environment.variables import UnsupportedPodSpec
-from pliant.embedded.kubelet.probes.grpc_health import GrpcHealthError, check_grpc_health
+from pliant.embedded.kubelet.probes.grpc_health import GrpcHealthError, fetch_serving_status
 from pliant.embedded.kubelet.runtime.messages import AgentRequestFailed, ExecStreams
-from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgentClient
 
 _MAX_OUTPUT_BYTES = 10 << 10
 HandlerSpec = Mapping[str, Any]
@@ -30,8 +30,8 @@ class ExecResult:
     output: str
 
 
-async def run_command(
-    agent: NodeAgent, container: tuple[str, str], argv: Sequence[str], *, timeout: float | None
+async def run_container_command(
+    agent: NodeAgentClient, pod_and_run_name: tuple[str, str], argv: Sequence[str], *, timeout: float | None
 ) -> ExecResult:
     """Run a command in a container, given by pod uid and run name; kill it after the timeout or on cancellation.
 
@@ -43,7 +43,7 @@ async def run_command(
     try:
         os.set_blocking(output_fd, True)
         streams = ExecStreams(stdin=null_fd, stdout=output_fd, stderr=output_fd)
-        session = await agent.start_session(*container, argv, streams)
+        session = await agent.start_session(*pod_and_run_name, argv, streams)
         try:
             # wait_for may swallow a cancellation that coincides with the exit.
             async with asyncio.timeout(timeout):
@@ -106,7 +106,7 @@ _SUCCESS = ProbeReport(ProbeResult.SUCCESS)
 class ProbeTarget:
     """A running container, for handlers."""
 
-    agent: NodeAgent
+    agent: NodeAgentClient
     pod_uid: str
     run_name: str
     address: str
@@ -130,7 +130,7 @@ def validate_handlers(container: Mapping[str, Any]) -> None:
                 _resolve_port(handler[handler_type], container)
 
 
-async def run_handler(target: ProbeTarget, handler: HandlerSpec, timeout: float | None) -> ProbeReport:
+async def run_probe_or_hook(target: ProbeTarget, handler: HandlerSpec, timeout: float | None) -> ProbeReport:
     """Run the handler of a probe or lifecycle hook."""
     if command := (handler.get("exec") or {}).get("command"):
         return await _run_exec(target, command, timeout)
@@ -146,7 +146,7 @@ async def run_handler(target: ProbeTarget, handler: HandlerSpec, timeout: float 
 
 async def _run_exec(target: ProbeTarget, command: Sequence[str], timeout: float | None) -> ProbeReport:
     try:
-        result = await run_command(target.agent, (target.pod_uid, target.run_name), command, timeout=timeout)
+        result = await run_container_command(target.agent, (target.pod_uid, target.run_name), command, timeout=timeout)
     except AgentRequestFailed as error:
         return ProbeReport(ProbeResult.UNKNOWN, str(error))
     if result.exit_code is None:
@@ -158,7 +158,7 @@ async def _probe_tcp(target: ProbeTarget, handler: HandlerSpec, timeout: float |
     address, port = handler.get("host") or target.address, _resolve_port(handler, target.spec)
     try:
         async with asyncio.timeout(timeout):
-            (await target.agent.connect(address, port)).close()
+            (await target.agent.connect_in_pod_network(address, port)).close()
     except TimeoutError:
         return _failure(f"dial tcp {address}:{port}: i/o timeout")
     except OSError as error:
@@ -189,9 +189,11 @@ async def _probe_grpc(target: ProbeTarget, handler: HandlerSpec, timeout: float 
     address, port, service = target.address, int(handler["port"]), str(handler.get("service") or "")
     try:
         async with asyncio.timeout(timeout):
-            reader, writer = await asyncio.open_connection(sock=await target.agent.connect(address, port))
+            reader, writer = await asyncio.open_connection(
+                sock=await target.agent.connect_in_pod_network(address, port)
+            )
             try:
-                status = await check_grpc_health(reader, writer, f"{address}:{port}", service)
+                status = await fetch_serving_status(reader, writer, f"{address}:{port}", service)
             finally:
                 writer.transport.abort()
     except TimeoutError:
@@ -206,7 +208,7 @@ async def _probe_grpc(target: ProbeTarget, handler: HandlerSpec, timeout: float 
 async def _http_status_code(target: ProbeTarget, handler: HandlerSpec, endpoint: tuple[str, int], path: str) -> int:
     is_secure = str(handler.get("scheme") or "").upper() == "HTTPS"
     options: dict[str, Any] = {"ssl": _unverified_ssl_context(), "server_hostname": endpoint[0]} if is_secure else {}
-    sock = await target.agent.connect(*endpoint)
+    sock = await target.agent.connect_in_pod_network(*endpoint)
     reader, writer = await asyncio.open_connection(sock=sock, **options)
     try:
         headers = {"Host": f"{endpoint[0]}:{endpoint[1]}", "User-Agent": "kube-probe/pliant", "Accept": "*/*"}

@@ -9,13 +9,13 @@ from typing import Any
 
 from pliant.embedded.kubelet.pods.context import PodContext
 from pliant.embedded.kubelet.pods.status import ContainerRecord
-from pliant.embedded.kubelet.probes.handlers import ProbeResult, ProbeTarget, run_handler
+from pliant.embedded.kubelet.probes.handlers import ProbeResult, ProbeTarget, run_probe_or_hook
 
 _KILLING_PROBES = {"livenessProbe": "liveness", "startupProbe": "startup"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Probe:
+class ProbeSettings:
     """The settings of a probe."""
 
     handler: Mapping[str, Any]
@@ -29,7 +29,7 @@ class Probe:
     """The `terminationGracePeriodSeconds` of the probe, which overrides that of the pod."""
 
     @classmethod
-    def parse(cls, container: Mapping[str, Any], kind: str) -> Probe | None:
+    def parse(cls, container: Mapping[str, Any], kind: str) -> ProbeSettings | None:
         """Return the probe of a container of that kind, if it has one."""
         probe = container.get(kind)
         if not probe:
@@ -61,33 +61,33 @@ class ContainerProber:
     async def run(self) -> None:
         """Run the probes until cancelled, or until a failed startup or liveness probe has killed the container."""
         started_at = asyncio.get_running_loop().time()
-        startup = Probe.parse(self.record.spec, "startupProbe")
+        startup = ProbeSettings.parse(self.record.spec, "startupProbe")
         if startup is not None:
             if not await self._wait_for_threshold(startup, started_at, is_passing=False):
                 await self._kill_container(startup)
                 return
             self.record.has_started = True
             self.on_started()
-            await self.pod.status_writer.publish()
+            await self.pod.status_writer.publish_if_changed()
         async with asyncio.TaskGroup() as tasks:
-            if liveness := Probe.parse(self.record.spec, "livenessProbe"):
+            if liveness := ProbeSettings.parse(self.record.spec, "livenessProbe"):
                 tasks.create_task(self._run_liveness(liveness, started_at))
-            if readiness := Probe.parse(self.record.spec, "readinessProbe"):
+            if readiness := ProbeSettings.parse(self.record.spec, "readinessProbe"):
                 tasks.create_task(self._run_readiness(readiness, started_at))
 
-    async def _run_liveness(self, probe: Probe, started_at: float) -> None:
+    async def _run_liveness(self, probe: ProbeSettings, started_at: float) -> None:
         if not await self._wait_for_threshold(probe, started_at, is_passing=True):
             await self._kill_container(probe)
 
-    async def _run_readiness(self, probe: Probe, started_at: float) -> None:
+    async def _run_readiness(self, probe: ProbeSettings, started_at: float) -> None:
         is_ready = False
         while True:
             is_ready = await self._wait_for_threshold(probe, started_at, is_passing=is_ready)
             self.record.has_passed_readiness = is_ready
-            await self.pod.status_writer.publish()
+            await self.pod.status_writer.publish_if_changed()
             await asyncio.sleep(probe.period)
 
-    async def _wait_for_threshold(self, probe: Probe, started_at: float, *, is_passing: bool) -> bool:
+    async def _wait_for_threshold(self, probe: ProbeSettings, started_at: float, *, is_passing: bool) -> bool:
         """Probe until a threshold is reached that changes the state, or requires an action; return the new state."""
         await asyncio.sleep(started_at + probe.initial_delay - asyncio.get_running_loop().time())
         streak, last = 0, ProbeResult.UNKNOWN
@@ -104,10 +104,10 @@ class ContainerProber:
                 return False
             await asyncio.sleep(probe.period)
 
-    async def _probe_once(self, probe: Probe) -> ProbeResult:
+    async def _probe_once(self, probe: ProbeSettings) -> ProbeResult:
         node_connected = self.pod.status_writer.node_connected
         await node_connected.wait()
-        report = await run_handler(self.target, probe.handler, probe.timeout)
+        report = await run_probe_or_hook(self.target, probe.handler, probe.timeout)
         if not node_connected.is_set():
             # The node failed meanwhile: the result says nothing about the container.
             return ProbeResult.UNKNOWN
@@ -119,7 +119,7 @@ class ContainerProber:
             await self.pod.emit_warning("Unhealthy", message)
         return report.result
 
-    async def _kill_container(self, probe: Probe) -> None:
+    async def _kill_container(self, probe: ProbeSettings) -> None:
         message = f"Container {self.record.name} failed {_KILLING_PROBES[probe.kind]} probe"
         restart = ", will be restarted" if self.record.restart_policy != "Never" else ""
         await self.pod.emit_normal("Killing", message + restart)

@@ -12,11 +12,11 @@ from pliant.embedded.agent.container.config import ContainerConfig, Mount
 from pliant.embedded.kubelet.environment.command_rewriter import CommandRewriter
 from pliant.embedded.kubelet.runtime.agent_process import AgentOptions
 from pliant.embedded.kubelet.runtime.messages import ExecStreams, ExitFuture
-from pliant.embedded.kubelet.runtime.node_agent import ExecSession, NodeAgent
+from pliant.embedded.kubelet.runtime.node_agent import ExecSession, NodeAgentClient
 from pliant.embedded.network.host_network import LoopbackAddressAllocator
 
 
-class HostNetworkAgent(NodeAgent):
+class LoopbackNodeAgentClient(NodeAgentClient):
     """Gives pods loopback addresses, and replaces host names and mount paths by addresses and host paths."""
 
     def __init__(self, options: AgentOptions) -> None:
@@ -33,15 +33,15 @@ class HostNetworkAgent(NodeAgent):
 
     async def _connect(self) -> None:
         await super()._connect()
-        if not self.address_pool.starts_at(self.address):
-            self.address_pool = LoopbackAddressAllocator(self.address)
+        if not self.address_pool.starts_at(self.gateway_address):
+            self.address_pool = LoopbackAddressAllocator(self.gateway_address)
 
-    async def create_pod(self, pod_uid: str, hostname: str, *, own_network: bool = True, pod_key: str = "") -> str:
+    async def create_pod(self, pod_uid: str, hostname: str, *, own_address: bool = True, pod_key: str = "") -> str:
         """Create a pod at the address of its host name, or at the agent's without its own network."""
         namespace = pod_key.rpartition("/")[0]
-        address = self.address_pool.allocate(f"{namespace}/{hostname}", pod_uid, pod_key) if own_network else ""
+        address = self.address_pool.allocate(f"{namespace}/{hostname}", pod_uid, pod_key) if own_address else ""
         self._pod_namespaces[pod_uid] = namespace
-        address = await self._create_sandbox(pod_uid, hostname, own_network=own_network, address=address)
+        address = await self._create_sandbox(pod_uid, hostname, own_network=own_address, address=address)
         self._pod_addresses[pod_uid] = address
         return address
 
@@ -83,9 +83,9 @@ class HostNetworkAgent(NodeAgent):
         address = self.address_pool.map_service_address(address)
         return await super().open_socket(socket_type, address, port, in_egress=in_egress, pod_uid=pod_uid)
 
-    async def connect(self, address: str, port: int, *, pod_uid: str = "") -> socket:
+    async def connect_in_pod_network(self, address: str, port: int, *, pod_uid: str = "") -> socket:
         """Connect to a pod at its own address: all pods share the loopback interface."""
-        return await super().connect(self._pod_addresses.get(pod_uid, address), port, pod_uid=pod_uid)
+        return await super().connect_in_pod_network(self._pod_addresses.get(pod_uid, address), port, pod_uid=pod_uid)
 
     def _mount_source(self, pod_uid: str, mount: Mount) -> str:
         if "source" in mount:

@@ -23,7 +23,7 @@ _SEND_RETRY_DELAY = 0.01
 class ExecSession:
     """A command that was started in a running container."""
 
-    def __init__(self, agent: NodeAgent, pod_uid: str, name: str, exit_future: ExitFuture) -> None:
+    def __init__(self, agent: NodeAgentClient, pod_uid: str, name: str, exit_future: ExitFuture) -> None:
         self.exit_future = exit_future
         self._agent = agent
         self._pod_uid = pod_uid
@@ -31,10 +31,10 @@ class ExecSession:
 
     def send_signal(self, signal_number: signal.Signals) -> None:
         """Send a signal to the command; SIGKILL goes to its whole process group."""
-        self._agent.send_signal(self._pod_uid, self._name, signal_number)
+        self._agent.signal_container(self._pod_uid, self._name, signal_number)
 
 
-class NodeAgent:
+class NodeAgentClient:
     """A client of the node agent; the uid of its pod and a run name identify a container."""
 
     def __init__(self, options: AgentOptions) -> None:
@@ -69,12 +69,12 @@ class NodeAgent:
             self.on_lost()
 
     @property
-    def address(self) -> str:
+    def gateway_address(self) -> str:
         """The address of the bridge, or the first address of the loopback block in the host network mode."""
         return self._connection.address
 
     @property
-    def listener(self) -> socket.socket | None:
+    def api_listener(self) -> socket.socket | None:
         """The listener on the bridge for the API server, if there is a bridge."""
         return self._connection.listener
 
@@ -90,12 +90,12 @@ class NodeAgent:
     def _channel(self) -> AgentChannel:
         return self._connection.channel
 
-    async def create_pod(self, pod_uid: str, hostname: str, *, own_network: bool = True, pod_key: str = "") -> str:
+    async def create_pod(self, pod_uid: str, hostname: str, *, own_address: bool = True, pod_key: str = "") -> str:
         """Create the sandbox of a pod and return its address, which is the agent's without its own network.
 
         `pod_key` is `namespace/name`; the address of a pod may depend on it.
         """
-        return await self._create_sandbox(pod_uid, hostname, own_network=own_network)
+        return await self._create_sandbox(pod_uid, hostname, own_network=own_address)
 
     async def _create_sandbox(self, pod_uid: str, hostname: str, *, own_network: bool, address: str = "") -> str:
         reply = await self._channel.request(
@@ -139,7 +139,7 @@ class NodeAgent:
             except OSError as error:
                 raise AgentLost("the node agent has exited") from error
 
-    def send_signal(self, pod_uid: str, run_name: str, signal_number: signal.Signals) -> None:
+    def signal_container(self, pod_uid: str, run_name: str, signal_number: signal.Signals) -> None:
         """Send a signal to the command of a container, if it runs; SIGKILL goes to all processes of the container."""
         self._channel.send_request("signal_run", pod=pod_uid, run_name=run_name, signal=signal_number)
 
@@ -158,7 +158,7 @@ class NodeAgent:
             return False
         return True
 
-    async def read_usage(self) -> list[tuple[str, str, float, int]]:
+    async def read_container_usage(self) -> list[tuple[str, str, float, int]]:
         """Return pod uid, run name, CPU seconds and memory bytes of each running container and session."""
         reply = await self._channel.request("measure_usage")
         return [(str(pod), str(name), float(cpu), int(memory)) for pod, name, cpu, memory in reply["usage"]]
@@ -188,7 +188,7 @@ class NodeAgent:
             raise
         return connection.socket_receiver.take(request_id)
 
-    async def connect(self, address: str, port: int, *, pod_uid: str = "") -> socket.socket:
+    async def connect_in_pod_network(self, address: str, port: int, *, pod_uid: str = "") -> socket.socket:
         """Connect to an address in the pod network, or in the network of a pod."""
         sock = await self.open_socket("stream", pod_uid=pod_uid)
         try:

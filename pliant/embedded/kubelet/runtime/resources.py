@@ -10,9 +10,9 @@ from fractions import Fraction
 
 from pliant.embedded.apiserver.handlers.resource_metrics import ResourceUsage
 from pliant.embedded.kubelet.runtime.messages import AgentRequestFailed
-from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgentClient
 
-MEASURE_SECONDS = 0.5
+USAGE_SAMPLE_SECONDS = 0.5
 
 
 class CpuAllocator:
@@ -43,19 +43,19 @@ class CpuAllocator:
 class ContainerUsageMeter:
     """Measures the CPU and memory usage of all containers of an agent."""
 
-    def __init__(self, agent: NodeAgent) -> None:
+    def __init__(self, agent: NodeAgentClient) -> None:
         self._agent = agent
         self._lock = asyncio.Lock()
 
-    async def measure(self) -> Mapping[tuple[str, str], ResourceUsage]:
+    async def measure_container_usage(self) -> Mapping[tuple[str, str], ResourceUsage]:
         """Return the usage of each container by pod uid and container name; nothing if /proc cannot be read."""
         loop = asyncio.get_running_loop()
         async with self._lock:
             try:
-                cpu_before = {(pod, run): cpu for pod, run, cpu, _ in await self._agent.read_usage()}
+                cpu_before = {(pod, run): cpu for pod, run, cpu, _ in await self._agent.read_container_usage()}
                 started_at = loop.time()
-                await asyncio.sleep(MEASURE_SECONDS)
-                samples = await self._agent.read_usage()
+                await asyncio.sleep(USAGE_SAMPLE_SECONDS)
+                samples = await self._agent.read_container_usage()
             except AgentRequestFailed:
                 return {}  # An outer container masks parts of /proc.
             elapsed = loop.time() - started_at

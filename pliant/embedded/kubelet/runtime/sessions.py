@@ -17,14 +17,14 @@ from pliant.embedded.kubelet.environment.variables import PodObject
 from pliant.embedded.kubelet.logs.pod_logs import PodLogStore
 from pliant.embedded.kubelet.pods.status import find_container_status
 from pliant.embedded.kubelet.runtime.messages import AgentRequestFailed, ExecStreams
-from pliant.embedded.kubelet.runtime.node_agent import ExecSession, NodeAgent
+from pliant.embedded.kubelet.runtime.node_agent import ExecSession, NodeAgentClient
 from pliant.embedded.kubelet.runtime.streams import AsyncFileDescriptor, ContainerStdin, StdinRegistry
 
 
 class ContainerSessions:
     """Opens sessions in the containers of an agent."""
 
-    def __init__(self, agent: NodeAgent, logs: PodLogStore, stdin_registry: StdinRegistry) -> None:
+    def __init__(self, agent: NodeAgentClient, logs: PodLogStore, stdin_registry: StdinRegistry) -> None:
         self._agent = agent
         self._logs = logs
         self._stdin_registry = stdin_registry
@@ -37,13 +37,13 @@ class ContainerSessions:
 
     async def connect_to_port(self, pod: PodObject, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect to a port on the loopback interface of a pod."""
-        sock = await self._agent.connect("127.0.0.1", port, pod_uid=pod["metadata"]["uid"])
+        sock = await self._agent.connect_in_pod_network("127.0.0.1", port, pod_uid=pod["metadata"]["uid"])
         return await asyncio.open_connection(sock=sock)
 
     @asynccontextmanager
     async def _attach(self, pod: PodObject, container: str, options: SessionOptions) -> AsyncIterator[ContainerSession]:
         # Earlier output is left to `kubectl logs`.
-        output = self._logs.read(pod, container, LogOptions(follow=True, tail_lines=0))
+        output = self._logs.read_container_log(pod, container, LogOptions(follow=True, tail_lines=0))
         stdin = self._stdin_registry.get(*_find_run(pod, container))
         session = _AttachedContainer(output, stdin)
         if not options.stdout:
@@ -52,7 +52,7 @@ class ContainerSessions:
             yield session
         finally:
             if stdin is not None and options.stdin:
-                stdin.detach_user()
+                stdin.close_if_stdin_once()
             await close_stream(session.output)
 
     @asynccontextmanager
@@ -130,7 +130,7 @@ class _AttachedContainer:
 
     def close_input(self) -> None:
         if self._stdin is not None:
-            self._stdin.detach_user()
+            self._stdin.close_if_stdin_once()
 
     async def resize_terminal(self, columns: int, rows: int) -> None:
         if self._stdin is not None:

@@ -110,7 +110,7 @@ class ContainerStdin:
         if self._has_terminal and 0 <= columns < 1 << 16 and 0 <= rows < 1 << 16:
             await self._descriptor.write(struct.pack(">cHHH", b"s", 4, columns, rows))
 
-    def detach_user(self) -> None:
+    def close_if_stdin_once(self) -> None:
         """Close the pipe if the container has `stdinOnce`, so that its command sees end-of-file."""
         if self._is_once and not self._has_terminal:
             self._descriptor.close()

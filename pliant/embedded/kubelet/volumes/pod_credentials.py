@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from pliant.embedded.apiserver.auth.tokens import API_AUDIENCE, TOKEN_LIFETIME, ServiceAccountRef, TokenIssuer
+from pliant.embedded.apiserver.auth.tokens import API_AUDIENCE, DEFAULT_TOKEN_LIFETIME, ServiceAccountRef, TokenIssuer
 from pliant.embedded.kubelet.environment.variables import PodObject, validate_relative_path
 from pliant.embedded.kubelet.volumes.hardlinks import HardlinkCache
 
@@ -21,7 +21,7 @@ _RENEW_AT_LIFETIME_FRACTION = 0.8
 class _TokenFile:
     account: ServiceAccountRef
     path: Path
-    lifetime: timedelta = TOKEN_LIFETIME
+    lifetime: timedelta = DEFAULT_TOKEN_LIFETIME
     audience: str = API_AUDIENCE
 
 
@@ -50,7 +50,9 @@ class PodCredentials:
             token_file = _TokenFile(
                 account=service_account_of(pod),
                 path=volumes_dir / volume / validate_relative_path(projection["path"], "serviceAccountToken path"),
-                lifetime=timedelta(seconds=projection.get("expirationSeconds") or TOKEN_LIFETIME.total_seconds()),
+                lifetime=timedelta(
+                    seconds=projection.get("expirationSeconds") or DEFAULT_TOKEN_LIFETIME.total_seconds()
+                ),
                 audience=projection.get("audience") or API_AUDIENCE,
             )
             token_file.path.parent.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pliant.embedded.agent.container.config import Mount
-from pliant.embedded.kubelet.environment.pod_network import PodNetwork, readonly_mount
+from pliant.embedded.kubelet.environment.pod_network import PodNetworkSetup, readonly_mount
 from pliant.embedded.kubelet.environment.variables import PodObject, ResolvedPod
 from pliant.embedded.kubelet.volumes import pod_volumes
 from pliant.embedded.kubelet.volumes.pod_credentials import SERVICE_ACCOUNT_PATH, PodCredentials
@@ -28,7 +28,7 @@ class PodFilesystem:
     default_mounts: tuple[Mount, ...] = ()
     """Mounts of every container, unless it has a volume at the same path."""
     base_env: Mapping[str, str]
-    pod_network: PodNetwork
+    pod_network: PodNetworkSetup
     credentials: PodCredentials | None = None
 
     def write_pod_files(self, pod: PodObject, hostname: str, pod_ip: str) -> None:
@@ -37,7 +37,7 @@ class PodFilesystem:
         pod_dir.mkdir(parents=True, exist_ok=True)
         if self.credentials is not None:
             self.credentials.write_service_account(pod, pod_dir / "account")
-        self.pod_network.write_files(pod, hostname, pod_ip, pod_dir)
+        self.pod_network.write_network_files(pod, hostname, pod_ip, pod_dir)
 
     def prepare_volumes(self, resolved_pod: ResolvedPod) -> PreparedVolumes:
         locations = self._volume_locations(resolved_pod)
@@ -46,7 +46,7 @@ class PodFilesystem:
             self.credentials.write_projected_tokens(resolved_pod.pod, locations.volumes_dir)
         return volumes
 
-    def refresh_volumes(self, resolved_pod: ResolvedPod) -> None:
+    def refresh_config_volumes(self, resolved_pod: ResolvedPod) -> None:
         """Update the ConfigMaps and Secrets in the volumes of a pod."""
         pod_volumes.refresh_config_volumes(resolved_pod, self._volume_locations(resolved_pod))
 
@@ -68,7 +68,7 @@ class PodFilesystem:
         """Return all mounts of a container; its volume mounts replace default mounts at the same path."""
         volume_mounts = list(pod_volumes.container_volume_mounts(container, prepared_volumes, env))
         used_targets = {mount["target"] for mount in volume_mounts}
-        defaults = [*self.pod_network.mounts(self._pod_dir(pod_uid)), *self.default_mounts]
+        defaults = [*self.pod_network.network_file_mounts(self._pod_dir(pod_uid)), *self.default_mounts]
         account_dir = self._pod_dir(pod_uid) / "account"
         if account_dir.exists():
             defaults.insert(0, readonly_mount(account_dir, SERVICE_ACCOUNT_PATH))
@@ -82,16 +82,16 @@ class PodFilesystem:
         for name in ("account", "volumes"):
             await asyncio.to_thread(pod_volumes.remove_forcibly, self._pod_dir(pod_uid) / name)
 
-    def remove_pod(self, pod_uid: str) -> None:
+    def remove_pod_files(self, pod_uid: str) -> None:
         pod_volumes.remove_forcibly(self._pod_dir(pod_uid))
 
-    def remove_unknown_pods(self, known_uids: set[str]) -> None:
+    def remove_unknown_pod_files(self, known_uids: set[str]) -> None:
         """Remove the files of pods that no longer exist."""
         for pod_dir in (self.data_dir / "pods").glob("*"):
             if pod_dir.name not in known_uids:
                 pod_volumes.remove_forcibly(pod_dir)
 
-    def remove_claim(self, claim_uid: str) -> None:
+    def remove_claim_dir(self, claim_uid: str) -> None:
         pod_volumes.remove_forcibly(self.data_dir / "claims" / claim_uid)
 
     def _pod_dir(self, pod_uid: str) -> Path:

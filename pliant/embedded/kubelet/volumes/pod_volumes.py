@@ -12,8 +12,8 @@ from typing import Any
 from pliant.embedded.agent.container.config import Mount
 from pliant.embedded.kubelet.environment import variables
 from pliant.embedded.kubelet.environment.variables import (
-    CONFIG_MAP,
-    SECRET,
+    CONFIG_MAP_KIND,
+    SECRET_KIND,
     MissingConfig,
     ResolvedPod,
     UnsupportedPodSpec,
@@ -119,7 +119,7 @@ def _prepare_volume(volume: Mapping[str, Any], resolved_pod: ResolvedPod, locati
     if (host_path := volume.get("hostPath")) is not None:
         return PreparedVolume(path=_resolve_host_path(host_path, locations.host_path_roots), is_pod_owned=False)
     if (claim := volume.get("persistentVolumeClaim")) is not None:
-        data = variables.read_config_data(variables.VOLUME_CLAIM, {"name": claim["claimName"]}, resolved_pod)
+        data = variables.require_config_data(variables.VOLUME_CLAIM_KIND, {"name": claim["claimName"]}, resolved_pod)
         claim_dir = locations.claims_dir / data[variables.CLAIM_UID_KEY].decode()
         claim_dir.mkdir(parents=True, exist_ok=True)
         return PreparedVolume(path=claim_dir, readonly=bool(claim.get("readOnly")))
@@ -132,7 +132,7 @@ def _prepare_volume(volume: Mapping[str, Any], resolved_pod: ResolvedPod, locati
 
 def _volume_files(volume: Mapping[str, Any], resolved_pod: ResolvedPod) -> Iterator[VolumeFile]:
     """Yield the files of a ConfigMap, Secret, downward API or projected volume."""
-    for kind, field, name in ((CONFIG_MAP, "configMap", "name"), (SECRET, "secret", "secretName")):
+    for kind, field, name in ((CONFIG_MAP_KIND, "configMap", "name"), (SECRET_KIND, "secret", "secretName")):
         if (source := volume.get(field)) is not None:
             reference = {**source, "name": source.get(name, "")}
             yield from _files_from_keys(kind, reference, resolved_pod, source.get("defaultMode"))
@@ -141,7 +141,7 @@ def _volume_files(volume: Mapping[str, Any], resolved_pod: ResolvedPod) -> Itera
     projected = volume.get("projected") or {}
     mode = projected.get("defaultMode")
     for source in projected.get("sources") or ():
-        for kind, field in ((CONFIG_MAP, "configMap"), (SECRET, "secret")):
+        for kind, field in ((CONFIG_MAP_KIND, "configMap"), (SECRET_KIND, "secret")):
             if (reference := source.get(field)) is not None:
                 yield from _files_from_keys(kind, reference, resolved_pod, mode)
         if (downward_api := source.get("downwardAPI")) is not None:
@@ -151,7 +151,7 @@ def _volume_files(volume: Mapping[str, Any], resolved_pod: ResolvedPod) -> Itera
 def _files_from_keys(
     kind: str, reference: Mapping[str, Any], resolved_pod: ResolvedPod, mode: int | None
 ) -> Iterator[VolumeFile]:
-    data = variables.read_config_data(kind, reference, resolved_pod)
+    data = variables.require_config_data(kind, reference, resolved_pod)
     default_mode = _DEFAULT_FILE_MODE if mode is None else mode
     items = reference.get("items")
     if items is None:

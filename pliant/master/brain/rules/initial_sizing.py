@@ -6,8 +6,12 @@ from dataclasses import replace
 
 from pliant.master.brain import formatting, limits
 from pliant.master.brain.context import PS, WORKER, DecisionContext, RuleResult, parse_slot
-from pliant.master.brain.rules.parameter_servers import add_larger_servers
-from pliant.master.brain.rules.worker_scaling import may_choose_worker_count, may_resize_workers, resize_workers
+from pliant.master.brain.rules.parameter_servers import add_replacement_servers
+from pliant.master.brain.rules.worker_scaling import (
+    can_resize_workers_now,
+    may_choose_worker_count,
+    resize_workers_by_speed,
+)
 from pliant.master.model import MasterRoleSpec, PodResources, ReplicaSizing, ScaleAction, SizingStage
 
 DEFAULT_CPU, DEFAULT_MEMORY = 1.0, formatting.GIB
@@ -45,10 +49,10 @@ def _initial_resources(context: DecisionContext, role: MasterRoleSpec, member_co
     spec = role.resources
     if not context.may_tune(role.type):
         return spec
-    available = limits.remaining_resources(context)
+    available = limits.remaining_job_resources(context)
     cpu = min(DEFAULT_CPU, (available.cpu or 0.0) / member_count)
     memory = min(DEFAULT_MEMORY, (available.memory or 0) // member_count)
-    default = limits.round_resources(cpu, memory, spec.extended_resources)
+    default = limits.round_up_resources(cpu, memory, spec.extended_resources)
     return replace(
         default,
         cpu=default.cpu if spec.cpu is None else spec.cpu,
@@ -56,16 +60,16 @@ def _initial_resources(context: DecisionContext, role: MasterRoleSpec, member_co
     )
 
 
-def unmet_sizes(context: DecisionContext) -> dict[str, int]:
+def unmet_requested_sizes(context: DecisionContext) -> dict[str, int]:
     """Return the requested sizes of the types of which fewer members are known."""
     types = [parse_slot(text).type for text in context.state.newest_ids]
-    sizes = {name: role.operator_requested_size for name, role in context.job.roles.items()}
+    sizes = {name: role.operator_applied_size for name, role in context.job.roles.items()}
     return {name: size for name, size in sizes.items() if size and types.count(name) < size}
 
 
 def request_missing_members(context: DecisionContext) -> RuleResult | None:
     """Request members again that the operator was asked for and that have not appeared."""
-    state, sizes = context.state, sorted(unmet_sizes(context).items())
+    state, sizes = context.state, sorted(unmet_requested_sizes(context).items())
     if not sizes or state.stage is SizingStage.CREATE:
         return None
     if not context.has_elapsed(state.observations.members_missing_since, context.timing.pod_appear_timeout):
@@ -87,14 +91,14 @@ def size_workers_by_usage(context: DecisionContext) -> RuleResult | None:
         return None
     may_choose = may_choose_worker_count(context)
     has_settled = context.has_elapsed(observations.workers_unchanged_since, context.timing.settle_time)
-    if not (may_resize_workers(context) if may_choose else has_settled):
+    if not (can_resize_workers_now(context) if may_choose else has_settled):
         return None
     resources = resources_by_usage(context, WORKER)
-    action, state = (resize_workers(context, resources) if may_choose else None) or (None, context.state)
+    action, state = (resize_workers_by_speed(context, resources) if may_choose else None) or (None, context.state)
     resources_by_type = {**state.resources_by_type, WORKER: resources}
     state = replace(state, stage=SizingStage.PS_INITIAL, resources_by_type=resources_by_type)
     if action is not None:
-        used = formatting.format_resources(limits.round_resources(usage.cpu, usage.memory, {}))
+        used = formatting.format_resources(limits.round_up_resources(usage.cpu, usage.memory, {}))
         given = formatting.format_resources(resources)
         action = replace(action, reason=f"{action.reason}; a worker uses up to {used}, so new workers get {given}")
     return action, state
@@ -119,7 +123,7 @@ def size_servers_by_usage(context: DecisionContext) -> RuleResult | None:
     ]
     if not small or not context.may_tune(PS):
         return None, replace(next_state, resources_by_type={**next_state.resources_by_type, PS: resources})
-    result = add_larger_servers(context, small, resources, "it uses most of its memory")
+    result = add_replacement_servers(context, small, resources, "it uses most of its memory")
     return None if result is None else (result[0], replace(result[1], stage=SizingStage.RUNNING))
 
 
@@ -129,7 +133,7 @@ def resources_by_usage(context: DecisionContext, member_type: str) -> PodResourc
     usage = context.state.observations.peak_usage.get(member_type)
     if not context.may_tune(member_type) or usage is None:
         return old
-    measured = limits.round_resources(
+    measured = limits.round_up_resources(
         None if usage.cpu is None else usage.cpu * CPU_HEADROOM_FACTOR,
         None if usage.memory is None else round(usage.memory * MEMORY_HEADROOM_FACTOR),
         spec.extended_resources,

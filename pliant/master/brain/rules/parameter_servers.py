@@ -19,19 +19,19 @@ def replace_overloaded_servers(context: DecisionContext) -> RuleResult | None:
         return None
     if state.ps_changed_at and not context.has_elapsed(state.ps_changed_at, context.timing.ps_change_interval):
         return None
-    if any(member.key.type == PS and _has_newer_replacement(context, member) for member in context.members):
+    if any(member.key.type == PS and _has_newer_replacement(context, member) for member in context.unremoved_members):
         return None
     running = context.running_members(PS)
     overloaded = [server for server in running if is_cpu_saturated(context, server)]
     if not overloaded or len(running) < sum(slot.type == PS for slot in context.required_slots):
         return None
     old_cpu = max(server.resources.cpu or 0.0 for server in overloaded)
-    max_cpu = (limits.remaining_resources(context).cpu or 0.0) / len(overloaded)
+    max_cpu = (limits.remaining_job_resources(context).cpu or 0.0) / len(overloaded)
     new_cpu = min(2 * old_cpu, max_cpu)
     if new_cpu <= old_cpu:
         return None
     resources = replace(context.resources_for(PS), cpu=new_cpu)
-    return add_larger_servers(context, overloaded, resources, f"it uses nearly all of its {old_cpu:g} CPU")
+    return add_replacement_servers(context, overloaded, resources, f"it uses nearly all of its {old_cpu:g} CPU")
 
 
 def is_cpu_saturated(context: DecisionContext, member: JobMember) -> bool:
@@ -43,13 +43,13 @@ def is_cpu_saturated(context: DecisionContext, member: JobMember) -> bool:
     return is_complete and window.total_cores / window.readings >= CPU_SATURATION_RATIO * member.resources.cpu
 
 
-def add_larger_servers(
+def add_replacement_servers(
     context: DecisionContext, members: Sequence[JobMember], resources: PodResources, reason: str
 ) -> RuleResult | None:
     """Add a server at the rank of each of these; the old ones stay until no worker uses them."""
-    if limits.count_fitting_pods(limits.remaining_resources(context), resources) < len(members):
+    if limits.count_fitting_pods(limits.remaining_job_resources(context), resources) < len(members):
         return None
-    pods = context.new_pods((member.slot, resources) for member in members)
+    pods = context.build_pod_requests((member.slot, resources) for member in members)
     names = formatting.format_names([member.key for member in members])
     reason = f"replacing {names} with {formatting.format_resources(resources)}: {reason}"
     action = ScaleAction(reason=reason, stage=context.state.stage, create_pods=pods)
@@ -61,8 +61,8 @@ def add_larger_servers(
 def remove_replaced_servers(context: DecisionContext) -> RuleResult | None:
     """Remove servers whose replacements run, once all workers have switched or the handover timeout has passed."""
     state = context.state
-    old = [m.key for m in context.members if m.key.type == PS and _has_newer_replacement(context, m)]
-    replacements = [member for slot, member in context.member_by_slot.items() if slot.type == PS]
+    old = [m.key for m in context.unremoved_members if m.key.type == PS and _has_newer_replacement(context, m)]
+    replacements = [member for slot, member in context.newest_member_by_slot.items() if slot.type == PS]
     if not old or any(member.status is not MemberStatus.RUNNING for member in replacements):
         return None
     newest = max((member.started_at or member.created_at for member in replacements), default=None)
@@ -82,6 +82,6 @@ def have_workers_switched(context: DecisionContext) -> bool:
 
 
 def _has_newer_replacement(context: DecisionContext, member: JobMember) -> bool:
-    ids = [other.key.id for other in context.members if other.slot == member.slot]
+    ids = [other.key.id for other in context.unremoved_members if other.slot == member.slot]
     is_newest = member.key.id >= max(ids, default=member.key.id)
     return not is_newest and member.status in (MemberStatus.RUNNING, MemberStatus.PENDING)

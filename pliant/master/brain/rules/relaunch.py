@@ -29,7 +29,7 @@ def relaunch_failed_members(context: DecisionContext) -> RuleResult | None:
     due = [each for each in all_replacements if each[2].should_replace and _is_relaunch_due(context, each)]
     if not due:
         return None
-    pods = context.new_pods((slot, decision.resources) for slot, _, decision in due)
+    pods = context.build_pod_requests((slot, decision.resources) for slot, _, decision in due)
     action = ScaleAction(reason=_relaunch_reason(due), stage=context.state.stage, create_pods=pods)
     return action, _count_restarts(context, context.state_with_requested_pods(pods), due)
 

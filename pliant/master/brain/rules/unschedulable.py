@@ -15,7 +15,7 @@ from pliant.master.model import JobMember, MemberStatus, PodResources, ReplicaSi
 def cancel_pending_growth(context: DecisionContext) -> RuleResult | None:
     """Remove pending workers after the growth timeout, if others run and the master may choose their number."""
     timing = context.timing
-    pending = [member for member in context.members_of_type(WORKER, MemberStatus.PENDING) if member.rank > 0]
+    pending = [member for member in context.newest_members_of_type(WORKER, MemberStatus.PENDING) if member.rank > 0]
     running = len(context.running_members(WORKER))
     overdue = [member for member in pending if context.has_elapsed(member.created_at, timing.growth_timeout)]
     is_enough = running and running >= context.role_spec(WORKER).min_size
@@ -35,13 +35,13 @@ def cancel_pending_growth(context: DecisionContext) -> RuleResult | None:
     return action, replace(state, worker_cap=running, worker_cap_until=until)
 
 
-def shrink_pending_members(context: DecisionContext) -> RuleResult | None:
+def reduce_pending_member_resources(context: DecisionContext) -> RuleResult | None:
     """Request smaller pods in place of members that are pending for too long, as far as the spec allows.
 
     Resources that were not measured, or that exceed the measured usage, are reduced sooner.
     """
     shrunk: list[tuple[JobMember, PodResources]] = []
-    for member in context.member_by_slot.values():
+    for member in context.newest_member_by_slot.values():
         smaller = _smaller_resources_by_usage(context, member)
         is_default = smaller is not None or context.state.stage is not SizingStage.RUNNING
         timeout = context.timing.growth_timeout if is_default else context.timing.pending_timeout
@@ -51,7 +51,7 @@ def shrink_pending_members(context: DecisionContext) -> RuleResult | None:
                 shrunk.append((member, smaller))
     if not shrunk:
         return None
-    pods = context.new_pods((member.slot, resources) for member, resources in shrunk)
+    pods = context.build_pod_requests((member.slot, resources) for member, resources in shrunk)
     removed = tuple(member.key for member, _ in shrunk)
     cause = next((f": {member.reason.rstrip('.')}" for member, _ in shrunk if member.reason), "")
     action = ScaleAction(
@@ -87,5 +87,5 @@ def halved_resources(context: DecisionContext, member: JobMember) -> PodResource
     if spec.memory is None and memory is not None:
         half = max(limits.MIN_POD_MEMORY, memory // 2)
         memory = half if half > context.state.oom_memory.get(type_, 0) else memory
-    resources = limits.round_resources(cpu, memory, old.extended_resources)
+    resources = limits.round_up_resources(cpu, memory, old.extended_resources)
     return resources if (resources.cpu, resources.memory) != (old.cpu, old.memory) else None

@@ -17,27 +17,29 @@ from pliant.master.brain import formatting, limits
 from pliant.master.brain.context import WORKER, DecisionContext, RuleResult
 from pliant.master.model import MemberStatus, PodResources, ReplicaSizing, ScaleAction, SizingStage
 
-SPEED_NOISE = 0.01
+RELATIVE_SPEED_NOISE = 0.01
 """Relative noise of a speed, which is a median over a minute and thus more precise than a single measurement."""
-MIN_GROWTH_FACTOR = 1.5
+MIN_SEARCH_GROWTH_FACTOR = 1.5
 """The next size is at least this factor of the largest measured one, while that may be the best."""
-MIN_SIZE_CHANGE = 2  # after a search, only a size that differs by this much starts another one
+MIN_RESIZE_AFTER_SETTLING = 2  # after a search, only a size that differs by this much starts another one
 
 
-def scale_workers(context: DecisionContext) -> RuleResult | None:
-    if context.state.stage is not SizingStage.RUNNING or not may_resize_workers(context):
+def tune_worker_count(context: DecisionContext) -> RuleResult | None:
+    if context.state.stage is not SizingStage.RUNNING or not can_resize_workers_now(context):
         return None
-    return resize_workers(context, context.resources_for(WORKER))
+    return resize_workers_by_speed(context, context.resources_for(WORKER))
 
 
-def resize_workers(context: DecisionContext, resources: PodResources) -> RuleResult | None:
+def resize_workers_by_speed(context: DecisionContext, resources: PodResources) -> RuleResult | None:
     """Resize the workers by the measured speeds; new workers get these resources."""
     workers = context.running_members(WORKER)
     size, settled_size = len(workers), context.state.settled_size
-    speeds = {number: speed for number, speed in context.snapshot.speed_by_workers.items() if number > 0 and speed > 0}
+    speeds = {
+        number: speed for number, speed in context.snapshot.speed_by_worker_count.items() if number > 0 and speed > 0
+    }
     best = next_worker_count(speeds, size, max_worker_count(context, resources), context.timing.min_worker_gain)
     best = max(best, context.role_spec(WORKER).min_size, 1)
-    if settled_size == size and abs(best - size) < MIN_SIZE_CHANGE:
+    if settled_size == size and abs(best - size) < MIN_RESIZE_AFTER_SETTLING:
         return None
     if best == size:
         return None, replace(context.state, settled_size=size)
@@ -54,19 +56,19 @@ def resize_workers(context: DecisionContext, resources: PodResources) -> RuleRes
     return action, context.with_state(state).state_without_slots(worker.slot for worker in removed)
 
 
-def may_resize_workers(context: DecisionContext) -> bool:
+def can_resize_workers_now(context: DecisionContext) -> bool:
     """Return whether the master may choose the number of workers, and the speed of the present ones is known."""
-    has_shards = context.snapshot.shards_left != 0 and not context.snapshot.are_shards_done
+    has_shards = context.snapshot.unassigned_shard_count != 0 and not context.snapshot.are_shards_done
     if not has_shards or not may_choose_worker_count(context):
         return False
-    workers = context.members_of_type(WORKER)
+    workers = context.newest_members_of_type(WORKER)
     if not workers or any(worker.status is not MemberStatus.RUNNING for worker in workers):
         return False
     if len(workers) < sum(slot.type == WORKER for slot in context.required_slots):
         return False
     unchanged_since = context.state.observations.workers_unchanged_since
     has_settled = context.has_elapsed(unchanged_since, context.timing.settle_time)
-    return has_settled and len(workers) in context.snapshot.speed_by_workers
+    return has_settled and len(workers) in context.snapshot.speed_by_worker_count
 
 
 def may_choose_worker_count(context: DecisionContext) -> bool:
@@ -82,12 +84,15 @@ def may_choose_worker_count(context: DecisionContext) -> bool:
 def max_worker_count(context: DecisionContext, resources: PodResources) -> int:
     """Return the maximum by the spec, the resource limits, the shards left, and what could be scheduled."""
     state, spec_max = context.state, context.role_spec(WORKER).max_size
-    size = len(context.members_of_type(WORKER, MemberStatus.RUNNING, MemberStatus.PENDING))
-    maxima = [limits.MAX_WORKERS, size + limits.count_fitting_pods(limits.remaining_resources(context), resources)]
+    size = len(context.newest_members_of_type(WORKER, MemberStatus.RUNNING, MemberStatus.PENDING))
+    maxima = [
+        limits.MAX_TUNED_WORKERS,
+        size + limits.count_fitting_pods(limits.remaining_job_resources(context), resources),
+    ]
     if spec_max is not None:
         maxima.append(spec_max)
-    if context.snapshot.shards_left is not None:
-        maxima.append(size + context.snapshot.shards_left)
+    if context.snapshot.unassigned_shard_count is not None:
+        maxima.append(size + context.snapshot.unassigned_shard_count)
     if state.worker_cap is not None and state.worker_cap_until is not None and context.now < state.worker_cap_until:
         maxima.append(state.worker_cap)
     return max(1, min(maxima))
@@ -106,13 +111,13 @@ def next_worker_count(speeds: Mapping[int, float], size: int, max_size: int, min
             best = min(best, low)
     if best < most:
         return best
-    return min(max_size, max(min(best, 2 * most), ceil(MIN_GROWTH_FACTOR * most)))
+    return min(max_size, max(min(best, 2 * most), ceil(MIN_SEARCH_GROWTH_FACTOR * most)))
 
 
 def largest_worthwhile_size(curve: SpeedupCurve, base_size: int, max_size: int, min_gain: float) -> int:
     """Return the largest size whose last worker adds enough; each worker adds less than the one before."""
     size = 1
-    while size < max_size and curve.marginal_gain(size, base_size) >= min_gain:
+    while size < max_size and curve.relative_marginal_gain(size, base_size) >= min_gain:
         size += 1
     return size
 
@@ -123,7 +128,7 @@ def _explain_resize(speeds: Mapping[int, float], size: int, new_size: int) -> st
         return f"{measured}, more workers may be faster"
     if new_size in speeds:
         return f"{measured}, and {_format_rate(speeds[new_size])} with {formatting.format_count(new_size, WORKER)}"
-    gain = round(100 * _fit_curve(speeds).marginal_gain(size - 1, min(speeds)))
+    gain = round(100 * _fit_curve(speeds).relative_marginal_gain(size - 1, min(speeds)))
     return f"{measured}, the last worker adds {max(gain, 0)} % of what one worker does"
 
 
@@ -132,4 +137,4 @@ def _format_rate(speed: float) -> str:
 
 
 def _fit_curve(speeds: Mapping[int, float]) -> SpeedupCurve:
-    return fit_speedup_curve(tuple(sorted(speeds.items())), SPEED_NOISE)
+    return fit_speedup_curve(tuple(sorted(speeds.items())), RELATIVE_SPEED_NOISE)
