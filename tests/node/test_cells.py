@@ -15,7 +15,10 @@ import pytest
 from pliant.embedded.agent.isolation.cgroups import CgroupManager
 from tests.node.running import running, state
 
-ASK = "from pliant.embedded.agent.isolation.cgroups import CgroupManager; print(CgroupManager.create_if_permitted() is not None)"
+ASK = """
+from pliant.embedded.agent.isolation.cgroups import CgroupManager
+print(CgroupManager.create_if_permitted() is not None)
+"""
 
 
 def _can_be_made() -> bool:
