@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from pliant.controllers.apply import ActionApplier
 from pliant.controllers.autoscale.recommendations import RecommendationStore
-from pliant.controllers.masters import OWNER_UID_INDEX, MasterObjects
+from pliant.controllers.masters import OWNER_UID_INDEX, MasterCreatedObjects
 from pliant.controllers.node_faults import NodeFaultDetector
 from pliant.controllers.observe import CachedJobObjects, observe
 from pliant.controllers.orphan_pods import OrphanPodCleaner
@@ -60,7 +60,7 @@ class JobReconciler:
         clock: Clock,
         jobs: ObjectStore[dict[str, Any]],
         dependencies: ReconcilerDependencies,
-        masters: MasterObjects | None = None,
+        masters: MasterCreatedObjects | None = None,
     ) -> None:
         self.resource = resource_of(frontend)
         self._masters = masters

@@ -25,7 +25,7 @@ OWNER_UID_INDEX = "owner"  # the index of pods and services by owner uid
 
 
 @dataclass(frozen=True, slots=True)
-class MasterObjects:
+class MasterCreatedObjects:
     plan_store: ScalePlanStore
     pods: ObjectStore[Pod]  # pods that masters created, whichever owner they name
 
@@ -68,7 +68,7 @@ class MasterObjectsWatch:
             on_change=self._on_pod_changed,
         )
         self.plan_store = ScalePlanStore(plan_kind, jobs, client, clock, self.plan_informer.store)
-        self.objects = MasterObjects(self.plan_store, self.pod_informer.store)
+        self.objects = MasterCreatedObjects(self.plan_store, self.pod_informer.store)
 
     async def start(self, tasks: asyncio.TaskGroup, informers: dict[str, AnyInformer[Any]]) -> None:
         """Start the informers and return once they are synced; keep polling for a plan CRD that is not installed."""

@@ -9,7 +9,7 @@ from pliant.cli.cluster.operator_manifests import (
     OPERATOR_NAME,
     OperatorInstallation,
     crd_manifests,
-    operator_manifests,
+    operator_deployment_manifests,
     operator_namespace_manifests,
 )
 from pliant.cli.input.kinds_option import choose_kinds
@@ -41,10 +41,10 @@ RIGHTS = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBi
 def render_config() -> dict[str, str]:
     """Return the text of every generated file of config/, by its path there."""
     chosen = OperatorInstallation()
-    rights = [each for each in operator_manifests(chosen) if each["kind"] in RIGHTS]
+    rights = [each for each in operator_deployment_manifests(chosen) if each["kind"] in RIGHTS]
     manager = [
         *operator_namespace_manifests(chosen),
-        *(each for each in operator_manifests(chosen) if each["kind"] not in RIGHTS),
+        *(each for each in operator_deployment_manifests(chosen) if each["kind"] not in RIGHTS),
     ]
     files = {
         **{f"crd/bases/{definition_file(crd)}": dump_manifest(crd) for crd in crd_manifests()},
@@ -59,7 +59,7 @@ def render_manifests() -> dict[str, str]:
     chosen = OperatorInstallation(frontends=choose_kinds(["paddle"]))
     return {
         PADDLE_OPERATOR: PADDLE_HEADER
-        + _documents([*operator_namespace_manifests(chosen), *operator_manifests(chosen)])
+        + _documents([*operator_namespace_manifests(chosen), *operator_deployment_manifests(chosen)])
     }
 
 

@@ -135,7 +135,7 @@ class PendingAdmission:
             if was_added:
                 self._draft.remove_last_replica(donor)
                 for preemptible in self._preemptible_by_priority.values():
-                    preemptible.release(donor.footprint.shape, node)
+                    preemptible.undo_allocate(donor.footprint.shape, node)
             else:
                 self._draft.add_replica(donor, node)
                 if self._candidates:

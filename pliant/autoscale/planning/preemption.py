@@ -129,7 +129,7 @@ class CapacityAfterPreemption:
         """Record a pod that cannot be preempted."""
         self._capacity_after_eviction.allocate(self._capacity_after_eviction.footprint_of(shape), node)
 
-    def release(self, shape: PodShape, node: int) -> None:
+    def undo_allocate(self, shape: PodShape, node: int) -> None:
         self._capacity_after_eviction.release(self._capacity_after_eviction.footprint_of(shape), node)
 
     def cheapest_eviction(self, shape: PodShape) -> EvictionOption | None:

@@ -53,7 +53,7 @@ def _combine_rankings(rankings: Mapping[str, GroupRanking], policy_by_group: Map
     return rank
 
 
-class ClusterWidePolicy:
+class UniformPolicy:
     def __init__(self, name: str) -> None:
         self.name = name
 
@@ -61,7 +61,7 @@ class ClusterWidePolicy:
         return plan_with_policies(cluster, {}, self.name)
 
 
-SELECTABLE_POLICIES: Mapping[str, Policy] = {name: ClusterWidePolicy(name) for name in GROUP_POLICY_BY_NAME}
+SELECTABLE_POLICIES: Mapping[str, Policy] = {name: UniformPolicy(name) for name in GROUP_POLICY_BY_NAME}
 """The policies that users can select, by name."""
 
 SIMULATION_POLICIES: Mapping[str, Policy] = {**SELECTABLE_POLICIES, PublishedEdlPolicy().name: PublishedEdlPolicy()}

@@ -58,7 +58,7 @@ def operator_namespace_manifests(installation: OperatorInstallation) -> Iterator
         }
 
 
-def operator_manifests(installation: OperatorInstallation) -> Iterator[ManifestDict]:
+def operator_deployment_manifests(installation: OperatorInstallation) -> Iterator[ManifestDict]:
     """Yield the ServiceAccount, the roles of the operator and of users, the Service and the Deployment."""
     account = OperatorAccount(namespace=installation.namespace, name=OPERATOR_NAME)
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _operator_metadata(installation)}

@@ -40,7 +40,7 @@ def roll_up_status(context: Context) -> EngineState:
         groups={**state.groups, **_record_outcomes(job, replicas, state)},
         emitted_warnings=tuple(warning for warning in state.emitted_warnings if warning in job.warnings),
     )
-    done_since = (state.work_done_since or now) if have_master_members_succeeded(job, replicas, current) else None
+    done_since = (state.work_done_since or now) if have_managed_workers_succeeded(job, replicas, current) else None
     current = replace(current, work_done_since=done_since)
     if phase is JobPhase.RUNNING and state.phase is not JobPhase.RUNNING:
         current = with_timeline_entry(current, now, str(phase), current.message)
@@ -49,7 +49,7 @@ def roll_up_status(context: Context) -> EngineState:
     return current
 
 
-def have_master_members_succeeded(job: Job, replicas: Replicas, state: EngineState) -> bool:
+def have_managed_workers_succeeded(job: Job, replicas: Replicas, state: EngineState) -> bool:
     """Return whether all master-managed members other than servers have succeeded."""
     groups = [group for group in job.groups if group.is_master_managed and group.name not in SERVER_GROUPS]
     if not any(state.group(group.name).replica_outcomes for group in groups):

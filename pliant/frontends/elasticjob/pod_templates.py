@@ -91,7 +91,7 @@ def put_main_container_first(containers: list[dict[str, Any]]) -> list[dict[str,
     return [main, *(each for each in containers if each is not main)]
 
 
-def lacks_main_container(template: PodTemplate) -> bool:
+def has_ambiguous_main_container(template: PodTemplate) -> bool:
     """Return whether none of several containers is named as the main container."""
     containers = template["spec"]["containers"]
     return len(containers) > 1 and all(each.get("name") != MAIN_CONTAINER for each in containers)

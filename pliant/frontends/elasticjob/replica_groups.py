@@ -60,7 +60,7 @@ def spec_warnings(context: ElasticJobContext) -> Iterator[str]:
     """Yield warnings about fields that have no effect or an unexpected one."""
     for name, replica in context.replica_specs.items():
         path = f"spec.replicaSpecs.{name}"
-        if replica.template is not None and pod_templates.lacks_main_container(replica.template):
+        if replica.template is not None and pod_templates.has_ambiguous_main_container(replica.template):
             first = replica.template["spec"]["containers"][0].get("name")
             yield f"{path}.template: no container is named main; {first} is used as the main container"
         if pod_templates.is_priority_fraction(replica.priority):

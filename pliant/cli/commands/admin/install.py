@@ -39,11 +39,19 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def execute(args: Namespace) -> int:
-    from pliant.cli.cluster.operator_manifests import crd_manifests, operator_manifests, operator_namespace_manifests
+    from pliant.cli.cluster.operator_manifests import (
+        crd_manifests,
+        operator_deployment_manifests,
+        operator_namespace_manifests,
+    )
 
     chosen = installation_from_options(args, image=args.image, replicas=args.replicas)
     print_manifests(
-        [*crd_manifests(chosen.frontends), *operator_namespace_manifests(chosen), *operator_manifests(chosen)]
+        [
+            *crd_manifests(chosen.frontends),
+            *operator_namespace_manifests(chosen),
+            *operator_deployment_manifests(chosen),
+        ]
     )
     return 0
 

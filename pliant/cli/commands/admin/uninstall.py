@@ -35,9 +35,9 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def execute(args: Namespace) -> int:
-    from pliant.cli.cluster.operator_manifests import crd_manifests, operator_manifests
+    from pliant.cli.cluster.operator_manifests import crd_manifests, operator_deployment_manifests
 
     installation = installation_from_options(args)
     crds = crd_manifests(installation.frontends) if args.crds else ()
-    print_manifests([*reversed([*operator_manifests(installation)]), *crds])
+    print_manifests([*reversed([*operator_deployment_manifests(installation)]), *crds])
     return 0
