@@ -52,5 +52,5 @@ def making(user: OrdinaryUser, *words: str, **variables: str) -> Iterator[subpro
             ended = finished(process)
         finally:
             process.kill()
-    assert "operator stopped because=SIGINT" in ended.err
+    assert "operator stopped reason=SIGINT" in ended.err
     assert "Traceback" not in ended.err

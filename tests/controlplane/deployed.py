@@ -31,7 +31,8 @@ class DeployedOperator:
     @property
     def reasons(self) -> list[str]:
         """Why something did not go as it should."""
-        return [str(record["because"]) for record in self.said if record["level"] == "warning"]
+        warnings = (record for record in self.said if record["level"] == "warning")
+        return [str(record.get("error") or record.get("reason")) for record in warnings]
 
     @property
     def complaints(self) -> list[Object]:

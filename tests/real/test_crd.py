@@ -103,7 +103,7 @@ async def test_fields_explain_themselves(client: KubeClient, real_kubeconfig: Pa
     wait_served(real_kubeconfig, "aitj")  # what is described may still be missing from the list of what there is
     told = " ".join(kubectl(real_kubeconfig, "explain", "aitj.spec.suspend").split())
     assert "FIELD: suspend <boolean>" in told
-    assert "its pods are deleted, its clock stands" in told
+    assert "timeLimit is paused" in told
     deep = kubectl(real_kubeconfig, "explain", "aitj.spec.replicaSpecs.template.spec.containers.resources.limits")
     assert "limits" in deep
 
@@ -128,7 +128,7 @@ NEVER = {"edlPolicy": "Never"}
         ({"w": {}}, {"elastic": {"group": "v"}}, "elastic.group must name one of the groups"),
         ({"a": {}, "b": {}}, {"elastic": {"replicas": 2}}, "elastic.group is required"),
         ({"w": NEVER}, {"elastic": {"replicas": 2}}, "edlPolicy Never: the size of the elastic group is fixed"),
-        ({"a": NONE, "b": NONE}, {}, "nothing could complete the job"),
+        ({"a": NONE, "b": NONE}, {}, "at least one group must have a completePolicy other than None"),
         ({f"w{n}": {} for n in range(65)}, {}, "must have at most 64 items"),
         ({}, {}, "should have at least 1 properties"),
     ],
@@ -192,7 +192,7 @@ RENAMED = {"replicaSpecs": {"ps": None, "pserver": group("exit 0")}}
         (ADDED, f"spec.replicaSpecs: Invalid value: groups cannot be added or removed {UNDER_WAY}"),
         (REMOVED, f"groups cannot be added or removed {UNDER_WAY}"),
         (RENAMED, f"groups cannot be added or removed {UNDER_WAY}"),
-        ({"managedBy": "kueue"}, f"spec.managedBy: Invalid value: a job cannot be handed over {UNDER_WAY}"),
+        ({"managedBy": "kueue"}, f"spec.managedBy: Invalid value: managedBy cannot change {UNDER_WAY}"),
     ],
 )
 async def test_a_job_under_way_keeps_its_groups_templates_and_keeper_until_it_is_suspended(

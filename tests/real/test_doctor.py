@@ -52,7 +52,7 @@ def with_kinds(plane: ControlPlane) -> None:
 def test_a_cluster_with_everything_is_well(plane: ControlPlane) -> None:
     said = doctor(plane.kubeconfig)
     assert said.returncode == 0, said
-    for fact in (plane.url, "Kubernetes v1.", "kubernetes-admin (system:masters)", "up to date", "✓ rights"):
+    for fact in (plane.url, "Kubernetes v1.", "kubernetes-admin (system:masters)", "up to date", "✓ permissions"):
         assert fact in said.stdout
 
 
@@ -62,7 +62,7 @@ def test_who_has_no_rights_learns_which(plane: ControlPlane) -> None:
     assert said.returncode == 1
     assert "missing in namespace default:" in said.stdout
     assert "pods: create, delete, get, list, watch" in said.stdout
-    assert "you are        eve" in said.stdout
+    assert "user           eve" in said.stdout
 
 
 def test_a_certificate_that_is_over_is_one_line(plane: ControlPlane) -> None:

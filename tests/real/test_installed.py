@@ -129,7 +129,7 @@ async def test_its_account_suffices_for_jobs_and_election(plane: ControlPlane, s
         [lease] = (await scene.client.list(LEASES, HOME)).items
         assert lease["metadata"]["name"] == ACCOUNT
         assert lease["spec"]["holderIdentity"]
-        assert "✓ rights" in await doctor(operator)
+        assert "✓ permissions" in await doctor(operator)
         assert not may(operator.kubeconfig, "get", "secrets", "--all-namespaces")
         assert not may(operator.kubeconfig, "patch", "leases/another", "--namespace", HOME)
         assert not may(operator.kubeconfig, "create", "leases", "--namespace", "default")
@@ -206,8 +206,9 @@ async def test_with_namespaces_to_watch_it_has_rights_in_these_alone(
             await two.until(lambda: len(two.pods) == 1, "a member")
             assert other.pods == {}
             for scene in (one, two):
-                assert "✓ rights" in await doctor(operator, "--namespace", scene.namespace, "--lease-namespace", home)
-            assert "✗ rights" in await doctor(operator)
+                words = ("--namespace", scene.namespace, "--lease-namespace", home)
+                assert "✓ permissions" in await doctor(operator, *words)
+            assert "✗ permissions" in await doctor(operator)
             assert not may(operator.kubeconfig, "create", "pods", "--namespace", other.namespace)
             assert not may(operator.kubeconfig, "list", "pods", "--all-namespaces")
         kubectl(plane.kubeconfig, "delete", "-f", "-", stdin=printed("uninstall", *words))

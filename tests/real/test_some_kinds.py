@@ -120,7 +120,7 @@ async def test_the_readme_of_paddlejobs_can_be_typed_as_it_stands(
             assert shown["status"]["phase"] in ("running", "scaling")
             await typed("kubectl delete PaddleJob ${JOB_NAME}")
             await typed(f"kubectl wait --for=delete --timeout={PATIENCE}s pod -l paddle-job-name=paddlejob")
-        assert "✓ rights" in await asyncio.to_thread(operator.doctor, "--kinds", "paddle")
+        assert "✓ permissions" in await asyncio.to_thread(operator.doctor, "--kinds", "paddle")
         assert operator.complaints == []
 
 
@@ -134,7 +134,7 @@ async def test_an_operator_with_the_rights_for_one_kind_runs_jobs_of_that_kind(
             await scene.until(lambda: scene.phase("t") == "Running", "the job running")
             assert len(scene.pods) == 3
         words = ("--kinds", "pytorchjob", "--lease-namespace", "torch-system")
-        assert "✓ rights" in await asyncio.to_thread(operator.doctor, *words)
+        assert "✓ permissions" in await asyncio.to_thread(operator.doctor, *words)
         assert operator.complaints == []
         assert not may(operator.kubeconfig, "list", "paddlejobs.paddlepaddle.org", "--all-namespaces")
         assert not may(operator.kubeconfig, "create", "serviceaccounts", "--namespace", "default")
