@@ -1,5 +1,5 @@
-# The verbs that operators are built, installed and run by; each is a line over `pliant` and kubectl. `make help`
-# lists them. Clusters are those of kubectl's current context.
+# Targets to build, install and run the operator; each target calls `pliant` and kubectl. `make help` lists the targets.
+# The targets use kubectl's current context.
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -13,40 +13,40 @@ KINDS ?=
 FORCE ?=
 export KUBECTL CONTAINER_TOOL FORCE
 
-# Sets up .venv the first time, with what Pliant needs to run and nothing else.
+# Creates .venv on first use, with the runtime dependencies only.
 pliant := extras= source scripts/venv && pliant
-# The option of pliant that KINDS=… means; every kind without it.
+# The --kinds option for KINDS=…; without KINDS, all kinds are selected.
 kinds = $(if $(KINDS),--kinds '$(KINDS)')
-# By the server, which needs no notes on the objects, whoever made them.
+# Server-side apply does not need the last-applied annotation, so it also updates objects that other tools created.
 apply := "$$KUBECTL" apply --server-side --force-conflicts -f -
 
-##@ On a cluster
+##@ Cluster
 
 .PHONY: install
-install: cluster ## Install the definitions of our kinds of jobs, nothing else
+install: cluster ## Install only the CRDs of the job kinds
 	@$(pliant) crds $(kinds) | $(apply)
 
 .PHONY: run
-run: ## Work on the cluster's jobs from this terminal, until Ctrl-C; ARGS=… are options of `pliant operator`
+run: ## Run the operator in this terminal until Ctrl-C; ARGS=… passes options to `pliant operator`
 	@$(pliant) operator $(kinds) $(ARGS)
 
 .PHONY: deploy
-deploy: deployable ## Put the operator on the cluster, with image IMG=… and all it needs; again: update it
+deploy: deployable ## Install or update the CRDs and the operator with image IMG=…
 	@$(pliant) install --namespace '$(NAMESPACE)' --image '$(IMG)' $(kinds) $(ARGS) | $(apply)
 
 .PHONY: undeploy
-undeploy: deployable ## Take the operator away, with its rights and its namespace; jobs and their pods stay
+undeploy: deployable ## Delete the operator, its permissions and its namespace; jobs and their pods remain
 	@$(pliant) uninstall --namespace '$(NAMESPACE)' $(kinds) $(ARGS) | "$$KUBECTL" delete --ignore-not-found -f -
 	@scripts/forget-namespace '$(NAMESPACE)'
 
 .PHONY: uninstall
-uninstall: cluster ## Delete our kinds, and with them EVERY JOB of these kinds; asks first, FORCE=1 does not ask
+uninstall: cluster ## Delete the CRDs and EVERY JOB of these kinds; asks for confirmation unless FORCE=1
 	@scripts/uninstall-crds $(kinds)
 
-##@ From this folder
+##@ Development
 
 .PHONY: manifests
-manifests: ## Write config/ and manifests/ anew from the definitions in the code
+manifests: ## Regenerate config/ and manifests/ from the code
 	@scripts/golden tests/golden/test_config.py
 
 .PHONY: docker-build
@@ -58,16 +58,16 @@ docker-push: ## Push the image IMG=… to its registry
 	@scripts/image push '$(IMG)'
 
 .PHONY: test
-test: ## Run the tests of the default choice, as an ordinary user
+test: ## Run the default tests as an unprivileged user
 	@scripts/test
 
 .PHONY: check
-check: ## Format, lint, types, import contracts
+check: ## Check format, lint rules, types and import contracts
 	@scripts/check
 
 .PHONY: help
-help: ## Tell what there is
-	@awk 'BEGIN { FS = ":.*## "; print "usage: make VERB… [IMG=registry/name:tag] [NAMESPACE=pliant-system] [KINDS=paddle,PyTorchJob]" } \
+help: ## List the targets
+	@awk 'BEGIN { FS = ":.*## "; print "usage: make TARGET… [IMG=registry/name:tag] [NAMESPACE=pliant-system] [KINDS=paddle,PyTorchJob]" } \
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
 	  /^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' Makefile
 

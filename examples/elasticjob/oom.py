@@ -1,4 +1,4 @@
-"""A program that needs more memory than it is given at first."""
+"""A program that needs more memory than its first memory limit."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import time
 from pliant import training
 
 NEED = int(os.environ.get("NEED", "150"))
-"""MiB."""
+"""Memory in MiB."""
 
 
 def main() -> None:
-    """Take the memory, hold it for a while, and be done."""
+    """Allocate the memory for each record and hold it for half a second."""
     job = training.join()
     for shard in job.shards("memory", size=6, shard_size=1):
         held = bytearray(os.urandom(1024) * 1024 * NEED)
         print(f"worker {job.id} holds {len(held) // 1024**2} MiB for record {shard.start}", flush=True)
         job.beat(step=shard.start)
-        time.sleep(0.5)  # long enough for the limit to be looked at
+        time.sleep(0.5)  # long enough for the memory limit to be enforced
         del held
 
 

@@ -1,6 +1,6 @@
-"""Work that takes as long as a known curve says: for trying out how many workers a master settles for.
+"""Simulated work with a known scaling curve, to test which number of workers a master chooses.
 
-With n workers, all together do n / (a + b·n + c·n²) times what one would that had nobody to talk to.
+The total throughput of n workers is n / (a + b·n + c·n²) times the throughput of one worker without communication.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from pliant import training
 
 A, B, C = (float(part) for part in os.environ.get("CURVE", "1,0.3,0").split(","))
 ALONE = float(os.environ.get("SPEED", "200"))
-"""Samples a second."""
+"""Samples per second of one worker without communication."""
 RECORDS, SHARD = int(os.environ.get("RECORDS", "100000")), 20
 
 
 def speed(size: int) -> float:
-    """Samples a second of all workers together."""
+    """Return the total throughput of this number of workers, in samples per second."""
     return ALONE * size / (A + B * size + C * size * size)
 
 
 def main() -> None:
-    """Sleep through the data set."""
+    """Process the data set: sleep for the simulated duration of each shard."""
     job = training.join()
     for number, shard in enumerate(job.shards("synthetic", size=RECORDS, shard_size=SHARD)):
         size = max(sum(member.type == "worker" for member in job.members()), 1)

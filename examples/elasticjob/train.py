@@ -1,4 +1,4 @@
-"""Logistic regression over shards: any number of workers share one model, kept by the worker of rank 0."""
+"""Logistic regression over shards: any number of workers train one model, which the worker of rank 0 stores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ weights, lock = [0.0] * FEATURES, threading.Lock()
 
 
 class Model(BaseHTTPRequestHandler):
-    """Adds what a worker has learned, and answers with all that is known."""
+    """Adds the update of a worker to the weights, and returns the weights."""
 
     def do_POST(self) -> None:
         learned = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -33,23 +33,23 @@ class Model(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Nobody needs to hear of every exchange."""
+        """Do not log requests."""
 
 
 def record(number: int) -> tuple[list[float], float]:
-    """One record of the data set: features, and the answer that the truth gives."""
+    """Return one record of the data set: features and label."""
     chance = random.Random(number)
     features = [chance.gauss(0, 1) for _ in range(FEATURES)]
     return features, float(sum(map(float.__mul__, TRUTH, features)) > 0)
 
 
 def guess(model: list[float], features: list[float]) -> float:
-    """How likely the answer is yes."""
+    """Return the predicted probability of label 1."""
     return 1 / (1 + math.exp(-max(-30.0, min(30.0, sum(map(float.__mul__, model, features))))))
 
 
 def learn(model: list[float], start: int, end: int) -> list[float]:
-    """The model after a pass over these records."""
+    """Return the model after one pass over these records."""
     model = list(model)
     for features, answer in map(record, range(start, end)):
         step = RATE * (answer - guess(model, features))
@@ -58,7 +58,7 @@ def learn(model: list[float], start: int, end: int) -> list[float]:
 
 
 def exchange(job: training.JobClient, learned: list[float]) -> list[float]:
-    """Hand in what was learned, wherever the worker of rank 0 is now, and get the model."""
+    """Send an update to the current worker of rank 0, and return the model."""
     body = json.dumps(learned).encode()
     while True:
         hosts = [member.address for member in job.members() if member.type == "worker" and member.rank == 0]
@@ -67,11 +67,11 @@ def exchange(job: training.JobClient, learned: list[float]) -> list[float]:
             with urllib.request.urlopen(f"http://{host}/", body, timeout=5) as answer:
                 return list(json.load(answer))
         except OSError:
-            time.sleep(0.5)  # it is being made anew
+            time.sleep(0.5)  # the worker of rank 0 is being replaced
 
 
 def main() -> None:
-    """Train until all shards are learned."""
+    """Train until all shards are processed."""
     job = training.join()
     if job.rank == 0:
         threading.Thread(target=ThreadingHTTPServer(("", PORT), Model).serve_forever, daemon=True).start()
@@ -87,7 +87,7 @@ def main() -> None:
     right = sum((guess(model, features) > 0.5) == (answer > 0.5) for features, answer in test)
     print(f"worker {job.rank} learned {done} shards; accuracy on new records: {100 * right / len(test):.1f} %")
     if job.rank == 0:
-        time.sleep(2)  # others may still ask
+        time.sleep(2)  # other workers may still send requests
 
 
 if __name__ == "__main__":

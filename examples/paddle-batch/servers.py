@@ -1,4 +1,4 @@
-"""Parameter servers and workers in plain Python, by the variables that Paddle reads; servers never end."""
+"""Parameter servers and workers in plain Python, configured by Paddle's environment variables; servers never exit."""
 
 import json
 import os
@@ -15,7 +15,7 @@ weights: dict[str, float] = {}
 
 
 class Parameters(socketserver.StreamRequestHandler):
-    """Takes steps, by the name of a weight, and answers with what it is then."""
+    """Adds the received updates to the weights, and returns the weights."""
 
     def handle(self) -> None:
         for line in self.rfile:
@@ -37,11 +37,11 @@ def reached(endpoint: str) -> socket.socket:
         try:
             return socket.create_connection((host, int(port)))
         except OSError:
-            time.sleep(0.05)  # it is not up yet, or its name is not known yet
+            time.sleep(0.05)  # the server is not ready, or its name does not resolve yet
 
 
 def train() -> None:
-    """Learn a line from points of one's own; each weight lives on one of the servers."""
+    """Train a linear model on the data of this worker; each weight is stored on one server."""
     links = [reached(endpoint).makefile("rwb") for endpoint in SERVERS]
     chance, steps, error = random.Random(RANK), dict.fromkeys(map(str, range(len(TRUTH))), 0.0), 0.0
     for number in range(1, STEPS + 1):

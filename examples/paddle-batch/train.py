@@ -1,7 +1,7 @@
-"""Data-parallel SGD in plain Python, by the variables that Paddle reads; it goes on where it was, at any size.
+"""Data-parallel SGD in plain Python with Paddle's environment variables; it continues from its checkpoint at any size.
 
-The data is cut into shards once and for all, and each trainer has its part of them. Trainer 0 adds gradients up in
-the order of the shards, so that the number of trainers changes nothing about the result, and saves its state.
+The division of the data into shards is fixed, and each trainer has some of the shards. Trainer 0 adds the gradients in
+the order of the shards, so the result does not depend on the number of trainers, and saves checkpoints.
 """
 
 import json
@@ -18,12 +18,12 @@ ENDPOINTS = os.environ["PADDLE_TRAINER_ENDPOINTS"].split(",")
 RANK, NUMBER = int(os.environ["PADDLE_TRAINER_ID"]), int(os.environ["PADDLE_TRAINERS_NUM"])
 STATE = Path(os.environ.get("CHECKPOINTS", "/state")) / "state.json"
 STEPS = int(os.environ.get("STEPS", "100"))
-PAUSE = float(os.environ.get("PAUSE", "0.02"))  # what a larger model would take for a shard, beside our sums
+PAUSE = float(os.environ.get("PAUSE", "0.02"))  # simulated computation time per shard, in seconds
 SHARDS, RATE, TRUTH = 8, 0.5, [1.5, -2.0, 0.7, 3.0]
 
 
 def shard(number: int) -> list[tuple[list[float], bool]]:
-    """Points, and whether each lies on the far side of the plane to be learnt; the same wherever it is made."""
+    """Return random points with labels: the side of a plane, with noise. The shard is the same in every trainer."""
     chance = random.Random(number)
     points = [[chance.gauss(0, 1) for _ in TRUTH] for _ in range(100)]
     sides = [sum(t * x for t, x in zip(TRUTH, point, strict=True)) + chance.gauss(0, 0.5) > 0 for point in points]
@@ -34,7 +34,7 @@ MINE = {number: shard(number) for number in range(RANK, SHARDS, NUMBER)}
 
 
 def gradient(number: int, weights: list[float]) -> list[float]:
-    """The gradient of logistic regression over one shard, and its loss at the end."""
+    """Return the gradient of logistic regression over one shard; the last element is the loss."""
     time.sleep(PAUSE)
     slope, loss, data = [0.0] * len(weights), 0.0, MINE[number]
     for point, label in data:
@@ -49,9 +49,9 @@ def own_gradients(weights: list[float]) -> dict[str, list[float]]:
 
 
 def lead() -> None:
-    """Trainer 0: begin where the last one ended, and take a step along the average of all gradients."""
+    """Run trainer 0: continue from the checkpoint, and update the weights with the average gradient of each step."""
     step, weights = json.loads(STATE.read_text()) if STATE.exists() else (0, [0.0] * len(TRUTH))
-    print(f"{NUMBER} trainers, from step {step} on", flush=True)
+    print(f"{NUMBER} trainers continue after step {step}", flush=True)
     with socket.create_server(("", int(ENDPOINTS[0].rpartition(":")[2]))) as server:
         links = [server.accept()[0].makefile("rw") for _ in range(NUMBER - 1)]
     while step < STEPS:
@@ -69,21 +69,21 @@ def lead() -> None:
 
 
 def save(step: int, weights: list[float]) -> None:
-    """Whole or not at all: trainers are ended at any moment."""
+    """Write the checkpoint atomically: a trainer may be terminated at any time."""
     draft = STATE.with_suffix(".new")
     draft.write_text(json.dumps([step, weights]))
     draft.replace(STATE)
 
 
 def follow() -> None:
-    """Any other trainer: compute its part of each step."""
+    """Run any other trainer: compute the gradients of its shards in each step."""
     host, _, port = ENDPOINTS[0].rpartition(":")
     while True:
         try:
             link = socket.create_connection((host, int(port))).makefile("rw")
             break
         except OSError:
-            time.sleep(0.05)  # trainer 0 is not up yet, or its name is not known yet
+            time.sleep(0.05)  # trainer 0 is not ready, or its name does not resolve yet
     while (weights := heard(link)) is not None:
         tell([link], own_gradients(weights))
 

@@ -1,6 +1,6 @@
-"""DataParallel by trainers that all start again at another number: they go on after the last step that was saved.
+"""DataParallel with trainers that all restart after a resize and continue from the last checkpoint.
 
-A step learns the same data however many share in it, so every number of trainers walks the same way.
+A step uses the same data for any number of trainers, so the weights do not depend on the number of trainers.
 """
 
 import os
@@ -14,15 +14,15 @@ import paddle.distributed as dist
 
 STEPS = int(os.environ.get("STEPS", "120"))
 PAUSE = float(os.environ.get("PAUSE", "0"))
-"""Seconds between steps, so that there is time to resize the job."""
+"""Seconds between steps; gives time to resize the job."""
 STATE = Path(os.environ.get("STATE", "/state"))
 SAVED, NEW = STATE / "model.pdparams", STATE / "new.pdparams"
 BATCH = 96
-"""Samples of a step, shared out among trainers: a number that 2, 3 and 4 divide."""
+"""Samples per step, divided among the trainers: a multiple of 2, 3 and 4."""
 
 
 def batch(number: int) -> tuple[np.ndarray, np.ndarray]:
-    """The same data for the same number, with some noise that nobody can learn."""
+    """Return data that depends only on the number, with noise."""
     chance = np.random.default_rng(number)
     x = chance.normal(size=(BATCH, 8))
     y = np.sin(x[:, :1]) + 0.5 * x[:, 1:2] - 0.5 * np.tanh(x[:, 2:3]) + 0.1 * chance.normal(size=(BATCH, 1))
@@ -30,8 +30,8 @@ def batch(number: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def main() -> None:
-    """Train from what was saved to the end."""
-    # Nobody waits for us when we leave: what was saved is enough to go on from.
+    """Train from the checkpoint to the last step."""
+    # Exit immediately on SIGTERM: training continues from the checkpoint.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     paddle.set_device("cpu")
     dist.init_parallel_env()
@@ -45,7 +45,7 @@ def main() -> None:
         done = saved["step"]
         model.set_state_dict(saved["model"])
         optimizer.set_state_dict(saved["optimizer"])
-    print(f"trainer {rank} of {world} goes on after step {done}", flush=True)
+    print(f"trainer {rank} of {world} continues after step {done}", flush=True)
 
     shared = paddle.DataParallel(model)
     for step in range(done + 1, STEPS + 1):
@@ -63,7 +63,7 @@ def main() -> None:
                 print(f"pliant: step={step} total={STEPS} loss={float(loss):.4f}", flush=True)
 
     if rank == 0:
-        pairs = [batch(10**6 + number) for number in range(40)]  # that nobody has learned
+        pairs = [batch(10**6 + number) for number in range(40)]  # test data
         features, target = (paddle.to_tensor(np.concatenate(part)) for part in zip(*pairs, strict=True))
         loss = paddle.nn.functional.mse_loss(model(features), target)
         print(f"trained to loss {float(loss):.6f} by {world} trainers", flush=True)

@@ -1,6 +1,6 @@
-"""Asynchronous training around parameter servers by trainers that come and go; each takes the next shard.
+"""Asynchronous training with parameter servers and trainers that join and leave; each trainer claims the next shard.
 
-TRAINING_ROLE parts servers from trainers. The folder STATE is seen by all of them.
+TRAINING_ROLE selects the role: server or trainer. All replicas share the folder STATE.
 """
 
 import fcntl
@@ -19,14 +19,14 @@ from paddle.distributed import fleet
 
 SHARDS = int(os.environ.get("SHARDS", "160"))
 PAUSE = float(os.environ.get("PAUSE", "0"))
-"""Seconds after each shard, so that there is time to resize the job."""
+"""Seconds after each shard; gives time to resize the job."""
 STATE = Path(os.environ.get("STATE", "/state"))
 TODO, DONE, OPEN, MODEL = STATE / "todo", STATE / "done", STATE / "open", STATE / "model"
 SAMPLES = 64
 
 
 def samples(number: int) -> tuple[np.ndarray, np.ndarray]:
-    """The same data for the same number, with some noise that nobody can learn."""
+    """Return data that depends only on the number, with noise."""
     chance = np.random.default_rng(number)
     x = chance.normal(size=(SAMPLES, 8))
     y = np.sin(x[:, :1]) + 0.5 * x[:, 1:2] - 0.5 * np.tanh(x[:, 2:3]) + 0.1 * chance.normal(size=(SAMPLES, 1))
@@ -34,7 +34,7 @@ def samples(number: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def lay_out() -> None:
-    """Write all shards, and forget what servers learned that are no more."""
+    """Write all shards, and delete the progress of previous servers."""
     shutil.rmtree(DONE, ignore_errors=True)
     TODO.mkdir(exist_ok=True)
     for number in range(SHARDS):
@@ -45,24 +45,24 @@ def lay_out() -> None:
 
 
 def claims() -> Iterator[Path]:
-    """Shards that nobody else learns, one at a time, until all are done.
+    """Claim shards one at a time until all shards are processed.
 
-    A claim is a lock on the shard's file: it ends with the process that holds it, however that ends.
+    A claim is a lock on the file of the shard: the kernel releases the lock when the process exits.
     """
     while left := sorted(TODO.iterdir()):
         for shard in left:
             try:
                 with shard.open() as file:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    if shard.exists():  # else it was done between our two looks
+                    if shard.exists():  # otherwise another trainer has just finished it
                         yield shard
             except (FileNotFoundError, BlockingIOError):
                 continue
-        time.sleep(0.1)  # others hold what is left: should they fail, it is ours
+        time.sleep(0.1)  # other trainers hold the remaining shards; retry in case one fails
 
 
 class Trainer:
-    """One model, seen from one trainer."""
+    """The model in one trainer."""
 
     def __init__(self) -> None:
         paddle.enable_static()
@@ -76,19 +76,19 @@ class Trainer:
         self.executor = paddle.static.Executor(paddle.CPUPlace())
 
     def join(self) -> None:
-        """Agree with the servers on where to begin: the first trainer tells new servers, all others ask them."""
+        """Synchronize with the servers: the first trainer initializes new servers, and the others pull the model."""
         self.executor.run(paddle.static.default_startup_program())
         if OPEN.exists():
-            os.environ["TEST_MODE"] = "1"  # has the first trainer ask, too: it was here before, and was lost
+            os.environ["TEST_MODE"] = "1"  # a restarted first trainer pulls the model, too
         elif fleet.is_first_worker():
             lay_out()
         while not (fleet.is_first_worker() or OPEN.exists()):
-            time.sleep(0.1)  # the first trainer lays out the shards
+            time.sleep(0.1)  # the first trainer writes the shards
         fleet.init_worker()
         OPEN.touch()
 
     def learn(self, shard: Path) -> None:
-        """Ask the servers how far everybody is, and tell them what to learn of a shard."""
+        """Train on one shard: pull the weights from the servers and push the gradients."""
         data = paddle.distributed.QueueDataset()
         data.init(batch_size=SAMPLES, thread_num=1, pipe_command="cat", use_var=[self.features, self.target])
         data.set_filelist([str(shard)])
@@ -96,7 +96,7 @@ class Trainer:
         shard.rename(DONE / shard.name)
 
     def train(self) -> int:
-        """Learn shards until none is left, or until told to leave; says how many."""
+        """Train on shards until none is left or SIGTERM arrives; return their number."""
         leaving: list[bool] = []
         signal.signal(signal.SIGTERM, lambda *_: leaving.append(True))
         mine = 0
@@ -110,7 +110,7 @@ class Trainer:
         return mine
 
     def verdict(self) -> float:
-        """The loss on data that nobody has learned."""
+        """Return the loss on the test data."""
         fleet.save_inference_model(self.executor, str(MODEL), ["features"], [self.guess])
         pairs = [samples(10**6 + number) for number in range(64)]
         x, y = (np.concatenate(part) for part in zip(*pairs, strict=True))
@@ -119,28 +119,28 @@ class Trainer:
 
 
 def main() -> None:
-    """Serve, or train."""
-    os.chdir(tempfile.mkdtemp())  # Paddle writes notes to where it is
+    """Run a server or a trainer."""
+    os.chdir(tempfile.mkdtemp())  # Paddle writes files to the working directory
     trainer = Trainer()
     fleet.init(fleet.PaddleCloudRoleMaker())
     strategy = fleet.DistributedStrategy()
     strategy.a_sync = True
     fleet.distributed_optimizer(paddle.optimizer.SGD(learning_rate=0.1), strategy).minimize(trainer.loss)
     if fleet.is_server():
-        OPEN.unlink(missing_ok=True)  # new servers know nothing yet
+        OPEN.unlink(missing_ok=True)  # new servers are not initialized
         fleet.init_server()
         fleet.run_server()
         sys.exit()
 
     trainer.join()
-    told = f"trainer {fleet.worker_index()} of {fleet.worker_num()}"
-    print(f"{told} begins, {len(list(TODO.iterdir()))} shards are left", flush=True)
+    trainer_name = f"trainer {fleet.worker_index()} of {fleet.worker_num()}"
+    print(f"{trainer_name} starts, {len(list(TODO.iterdir()))} shards are left", flush=True)
     mine = trainer.train()
-    print(f"trainer {fleet.worker_index()} learned {mine} shards", flush=True)
+    print(f"trainer {fleet.worker_index()} processed {mine} shards", flush=True)
     if fleet.is_first_worker():
         loss, done = trainer.verdict(), len(list(DONE.iterdir()))
         print(f"pliant: step={done} total={SHARDS} loss={loss:.4f}", flush=True)
-        print(f"trained to loss {loss:.4f} by {done} shards", flush=True)
+        print(f"trained to loss {loss:.4f} with {done} shards", flush=True)
     fleet.stop_worker()
 
 

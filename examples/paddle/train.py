@@ -1,6 +1,6 @@
-"""A line fitted by servers that hold the weights and trainers that come and go: nothing but Python is needed.
+"""A linear model in plain Python: servers store the weights, and trainers join and leave.
 
-Both roles run this file, as programs for Paddle do; PADDLE_TRAINING_ROLE parts them.
+Both roles run this file, like programs for Paddle; PADDLE_TRAINING_ROLE selects the role.
 """
 
 import json
@@ -19,7 +19,7 @@ PAUSE = float(os.environ.get("STEP_SECONDS", "0.01"))
 
 
 class Server(socketserver.StreamRequestHandler):
-    """Holds the weights at every nth place; what is done in all is counted by the first server."""
+    """Stores every nth weight, where n is the number of servers; the first server counts the steps of all trainers."""
 
     weights = [0.0] * len(TRUTH)
     done = 0
@@ -33,7 +33,7 @@ class Server(socketserver.StreamRequestHandler):
 
 
 class Peer:
-    """A server as a trainer sees it: asked again until it answers."""
+    """The connection of a trainer to a server; requests are repeated until the server answers."""
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
@@ -49,7 +49,7 @@ class Peer:
                 return json.loads(self.file.readline())
             except (OSError, ValueError):
                 self.file = None
-                time.sleep(0.1)  # it is not up yet, or comes back
+                time.sleep(0.1)  # the server is not ready, or is being restarted
 
 
 def serve() -> None:

@@ -1,4 +1,4 @@
-"""Adds up one number of every worker by passing them around the ring."""
+"""Computes the sum of one number per worker: each worker forwards the numbers to the next worker of the ring."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import time
 
 
 def linked(host: str, port: int) -> socket.socket:
-    """A way to the next worker, who may still be on its way."""
+    """Connect to the next worker; wait until it is ready."""
     for _ in range(300):
         try:
             return socket.create_connection((host, port), timeout=5)
         except OSError:
             time.sleep(0.1)
-    raise SystemExit(f"nobody answers at {host}:{port}")
+    raise SystemExit(f"cannot connect to {host}:{port}")
 
 
 rank, size, port = (int(os.environ[f"RING_{name}"]) for name in ("RANK", "SIZE", "PORT"))

@@ -1,8 +1,8 @@
-"""Data-parallel SGD in plain Python for any number of workers, which may come, go and die while it trains.
+"""Data-parallel SGD in plain Python for any number of workers, which may join, leave and fail during training.
 
-The data is cut into shards once and for all. In each step rank 0 hands the shards to whoever is there; a worker
-that goes leaves its shard to the others. Gradients are added in the order of the shards, so who computed which of
-them changes nothing about the result.
+The division of the data into shards is fixed. In each step, rank 0 assigns the shards to the connected workers. If a
+worker disconnects, rank 0 reassigns its shard. Rank 0 adds the gradients in the order of the shards, so the result does
+not depend on which worker computes which shard.
 """
 
 import json
@@ -19,10 +19,10 @@ from typing import Any
 
 CHIEF = os.environ["WORKER_INSTANCES"].split(",")[0]
 PORT = int(os.environ["WORKER_PORTS"].split(",")[0])
-OWN = os.environ.get("POD_IP", "")  # where to listen: everywhere, unless pods share a machine's network
+OWN = os.environ.get("POD_IP", "")  # the address to listen on: all addresses, except with the host network
 RANK = int(os.environ["TRAININGJOB_REPLICA_INDEX"])
 STEPS = int(os.environ.get("STEPS", "200"))
-PAUSE = float(os.environ.get("PAUSE", "0.02"))  # what a larger model would take for a shard, beside our sums
+PAUSE = float(os.environ.get("PAUSE", "0.02"))  # simulated computation time per shard, in seconds
 SHARDS = 8
 TRUTH = [1.5, -2.0, 0.7, 3.0]
 RATE = 0.5
@@ -35,7 +35,7 @@ def say(text: str) -> None:
 
 
 def shard(number: int) -> list[tuple[list[float], float]]:
-    """Points, and whether each lies on the far side of the plane to be learnt; the same wherever it is made."""
+    """Return random points with labels: the side of a plane, with noise. The shard is the same in every worker."""
     chance = random.Random(number)
     points = [[chance.gauss(0, 1) for _ in TRUTH] for _ in range(200)]
     sides = [sum(t * x for t, x in zip(TRUTH, point, strict=True)) + chance.gauss(0, 0.5) > 0 for point in points]
@@ -46,7 +46,7 @@ DATA = [shard(number) for number in range(SHARDS)]
 
 
 def gradient(number: int, weights: list[float]) -> Answer:
-    """The gradient and the loss of logistic regression over one shard."""
+    """Return the gradient and the loss of logistic regression over one shard."""
     time.sleep(PAUSE)
     slope, loss = [0.0] * len(weights), 0.0
     for point, label in DATA[number]:
@@ -57,12 +57,12 @@ def gradient(number: int, weights: list[float]) -> Answer:
 
 
 class Peer:
-    """One line of JSON at a time, to and from another worker."""
+    """A connection to another worker; each message is one line of JSON."""
 
     def __init__(self, link: socket.socket) -> None:
         link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.link, self.lines = link, link.makefile()
-        self.name, self.shard = "?", -1  # the shard at hand; none below 0
+        self.name, self.shard = "?", -1  # the assigned shard; -1 if there is none
 
     def send(self, message: Any) -> None:
         self.link.sendall(json.dumps(message).encode() + b"\n")
@@ -70,12 +70,12 @@ class Peer:
     def receive(self) -> Any:
         line = self.lines.readline()
         if not line.endswith("\n"):
-            raise ConnectionResetError("the other worker is gone")
+            raise ConnectionResetError("the peer closed the connection")
         return json.loads(line)
 
 
 class Team:
-    """The other workers as rank 0 sees them."""
+    """The connections of rank 0 to the other workers."""
 
     def __init__(self) -> None:
         self.server = socket.create_server((OWN, PORT))
@@ -84,7 +84,7 @@ class Team:
         self.peers: list[Peer] = []
 
     def step(self, weights: list[float]) -> list[Answer]:
-        """The gradients of all shards, in their order, whoever computed them."""
+        """Return the gradients of all shards, in the order of the shards."""
         answers: dict[int, Answer] = {}
         todo = deque(range(SHARDS))
         while len(answers) < SHARDS:
@@ -103,7 +103,7 @@ class Team:
         return [answers[number] for number in range(SHARDS)]
 
     def listen(self, answers: dict[int, Answer], todo: deque[int], *, wait: bool) -> None:
-        """Take what has arrived: newcomers, answers, and ends of links."""
+        """Process new connections, answers, and closed connections."""
         for key, _ in self.selector.select(None if wait else 0):
             if key.fileobj is self.server:
                 self.welcome(Peer(self.server.accept()[0]))
@@ -123,23 +123,23 @@ class Team:
             return
         self.peers.append(peer)
         self.selector.register(peer.link, selectors.EVENT_READ, peer)
-        say(f"{peer.name} has come, {self.number()} now")
+        say(f"{peer.name} joined, {self.number()} now")
 
     def number(self) -> str:
         return f"{len(self.peers) + 1} workers" if self.peers else "1 worker"
 
     def lose(self, peer: Peer, todo: deque[int]) -> None:
-        """Go on without a worker; the shard it had is done by somebody else."""
+        """Remove a worker; its shard is reassigned."""
         self.selector.unregister(peer.link)
         peer.link.close()
         self.peers.remove(peer)
         if peer.shard >= 0:
             todo.append(peer.shard)
-        say(f"{peer.name} has gone, {self.number()} now")
+        say(f"{peer.name} left, {self.number()} now")
 
 
 def lead() -> None:
-    """Rank 0: hand out the shards of each step and take a step along the average of their gradients."""
+    """Run rank 0: in each step, assign the shards and update the weights with the average gradient."""
     weights, team, loss = [0.0] * len(TRUTH), Team(), 0.0
     for step in range(1, STEPS + 1):
         slopes, losses = zip(*team.step(weights), strict=True)
@@ -151,7 +151,7 @@ def lead() -> None:
 
 
 def follow() -> None:
-    """Any other rank: compute what rank 0 asks for, until told to leave."""
+    """Run any other rank: compute the gradients that rank 0 requests, until SIGTERM."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     while True:
         try:
@@ -160,7 +160,7 @@ def follow() -> None:
             while task := chief.receive():
                 chief.send(gradient(task["shard"], task["weights"]))
         except OSError:
-            time.sleep(0.05)  # rank 0 is not up yet, or its name is not known yet, or it has ended
+            time.sleep(0.05)  # rank 0 is not ready, its name does not resolve yet, or it has exited
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Data-parallel SGD in plain Python: each worker holds a shard of the data, rank 0 averages their gradients.
+"""Data-parallel SGD in plain Python: each worker has a shard of the data, and rank 0 averages the gradients.
 
-Rank 0 sends the weights to everyone, everyone answers with the gradient of its own shard. A worker keeps nothing
-between steps, so one that dies and comes back joins at the step where the others wait for it.
+Rank 0 sends the weights to all workers, and each worker returns the gradient of its own shard. Workers keep no state
+between steps: after a restart, a worker continues at the step at which rank 0 waits for it.
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Any
 
 HOSTS = os.environ["WORKER_INSTANCES"].split(",")
 PORT = int(os.environ["WORKER_PORTS"].split(",")[0])
-OWN = os.environ.get("POD_IP", "")  # where to listen: everywhere, unless pods share a machine's network
+OWN = os.environ.get("POD_IP", "")  # the address to listen on: all addresses, except with the host network
 RANK = int(os.environ["TRAININGJOB_REPLICA_INDEX"])
 ATTEMPT = int(os.environ["TRAININGJOB_REPLICA_RESTARTCOUNT"])
 STEPS = int(os.environ.get("STEPS", "200"))
@@ -31,7 +31,7 @@ def say(text: str) -> None:
 
 
 def example() -> tuple[list[float], float]:
-    """A random point, and whether it lies on the far side of the plane to be learnt (with some noise)."""
+    """Return a random point and its label: the side of a plane, with noise."""
     point = [chance.gauss(0, 1) for _ in TRUTH]
     return point, float(sum(t * x for t, x in zip(TRUTH, point, strict=True)) + chance.gauss(0, 0.5) > 0)
 
@@ -40,7 +40,7 @@ SHARD = [example() for _ in range(1000)]
 
 
 def gradient(weights: list[float]) -> tuple[list[float], float]:
-    """The gradient and the loss of logistic regression over this worker's shard."""
+    """Return the gradient and the loss of logistic regression over the shard of this worker."""
     slope, loss = [0.0] * len(weights), 0.0
     for point, label in SHARD:
         guess = 1 / (1 + math.exp(-sum(w * x for w, x in zip(weights, point, strict=True))))
@@ -50,7 +50,7 @@ def gradient(weights: list[float]) -> tuple[list[float], float]:
 
 
 class Peer:
-    """One line of JSON at a time, to and from another worker."""
+    """A connection to another worker; each message is one line of JSON."""
 
     def __init__(self, link: socket.socket) -> None:
         link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -62,19 +62,19 @@ class Peer:
     def receive(self) -> Any:
         line = self.lines.readline()
         if not line.endswith("\n"):
-            raise ConnectionResetError("the other worker is gone")
+            raise ConnectionResetError("the peer closed the connection")
         return json.loads(line)
 
 
 class Team:
-    """The other workers as rank 0 sees them; one that is lost is waited for."""
+    """The connections of rank 0 to the other workers; rank 0 waits for a lost worker."""
 
     def __init__(self) -> None:
         self.server = socket.create_server((OWN, PORT))
         self.peers: dict[int, Peer] = {}
 
     def ask(self, rank: int, step: int, weights: list[float]) -> None:
-        """Send a worker the weights; first wait for it to come, or to come back."""
+        """Send the weights to a worker; wait until it is connected."""
         while True:
             while rank not in self.peers:
                 newcomer = Peer(self.server.accept()[0])
@@ -85,7 +85,7 @@ class Team:
                 self.lose(rank, step)
 
     def answer(self, rank: int, step: int, weights: list[float]) -> Any:
-        """A worker's gradient and loss; asked again if the worker dies before it answers."""
+        """Return the gradient and the loss of a worker; repeat the request if the connection is lost."""
         while True:
             try:
                 return self.peers[rank].receive()
@@ -94,12 +94,12 @@ class Team:
                 self.ask(rank, step, weights)
 
     def lose(self, rank: int, step: int) -> None:
-        say(f"worker {rank} is gone at step {step}, waiting for it")
+        say(f"lost worker {rank} at step {step}, waiting for it")
         del self.peers[rank]
 
 
 def lead() -> None:
-    """Rank 0: hand out the weights, average the gradients, wait for workers that come back."""
+    """Run rank 0: send the weights, average the gradients, and wait for restarted workers."""
     weights, team, others = [0.0] * len(TRUTH), Team(), range(1, len(HOSTS))
     for step in range(1, STEPS + 1):
         for rank in others:
@@ -115,20 +115,20 @@ def lead() -> None:
 
 
 def follow() -> None:
-    """Any other rank: answer the weights of each step with a gradient, until told that it is over."""
+    """Run any other rank: return a gradient for the weights of each step, until rank 0 sends null."""
     while True:
         try:
             leader = Peer(socket.create_connection((HOSTS[0], PORT)))
             leader.send(RANK)
             break
         except OSError:
-            time.sleep(0.05)  # rank 0 is not up yet, or its name is not known yet
+            time.sleep(0.05)  # rank 0 is not ready, or its name does not resolve yet
     say(f"joined {HOSTS[0]}:{PORT}")
     while task := leader.receive():
         if task["step"] == KILL_AT_STEP and ATTEMPT == 0:
             say(f"step {KILL_AT_STEP}: kill -9 myself")
             os.kill(os.getpid(), signal.SIGKILL)
-            os._exit(137)  # the first process of a container survives its own signals
+            os._exit(137)  # the kernel ignores a SIGKILL that the first process of a container sends to itself
         leader.send(gradient(task["weights"]))
     say("done")
 

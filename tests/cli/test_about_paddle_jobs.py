@@ -99,7 +99,7 @@ def check_elastic_example(user: OrdinaryUser, tmp_path: Path) -> None:
     with user.start("logs", "elastic", "--rank", "0", "--follow", "--no-prefix") as following:
         assert following.stdout is not None
         first, *_, last = following.stdout.read().splitlines()
-    begun = re.fullmatch(r"4 trainers, from step (\d+) on", first)
+    begun = re.fullmatch(r"4 trainers continue after step (\d+)", first)
     assert begun is not None
     assert 10 <= int(begun[1]) < 100
     assert last == trained_alone(tmp_path)

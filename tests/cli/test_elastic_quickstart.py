@@ -57,7 +57,7 @@ def test_scaling_and_a_killed_worker_change_nothing_about_the_loss(user: Ordinar
         assert "elastic: worker 2 → 4 (bounds 1–4)" in grown.out
         assert "of `pliant run`, https://127.0.0.1:" in grown.err
         os.kill(process_of(user, 1), signal.SIGKILL)
-        seen += read_until(run.stdout, "worker-1 has come")
+        seen += read_until(run.stdout, "worker-1 joined")
         assert user.call("scale", "elastic", "1").code == 0
         disturbed = finished(run)
     assert disturbed.code == 0, disturbed.err

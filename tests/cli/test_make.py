@@ -49,8 +49,8 @@ def test_where_no_cluster_answers_the_context_and_the_fix_are_named(user: Ordina
     ended = made(user, verb, KUBECONFIG=kubeconfig)
     assert ended.code == 2
     assert ended.out == ""
-    assert complaint(ended.err).startswith("no cluster answers in context gone: ")
-    assert "fix: choose one with `kubectl config use-context`" in ended.err
+    assert complaint(ended.err).startswith("cannot reach the cluster of context gone: ")
+    assert "fix: select another with `kubectl config use-context`" in ended.err
 
 
 FORBIDDEN = """\
@@ -66,7 +66,7 @@ def test_jobs_that_cannot_be_listed_are_not_taken_for_none(user: OrdinaryUser) -
     ended = made(user, "uninstall", "KINDS=paddle", kubectl)
     assert ended.code == 2
     assert ended.out == ""
-    said = "the jobs of this cluster cannot be listed, so nothing was deleted: Error from server (Forbidden): "
+    said = "cannot list the jobs of this cluster, nothing was deleted: Error from server (Forbidden): "
     assert complaint(ended.err).startswith(said)
     assert not (user.home / "deleted").exists()
     assert made(user, "uninstall", "KINDS=paddle", "FORCE=1", kubectl).code == 0
@@ -96,14 +96,14 @@ def test_an_operator_without_a_cluster_says_where_it_looked(user: OrdinaryUser) 
 def test_without_a_container_engine_one_line_says_so(user: OrdinaryUser, verb: str) -> None:
     ended = made(user, verb, "IMG=registry.example/pliant:1", "CONTAINER_TOOL=no-such-engine")
     assert ended.code == 2
-    assert complaint(ended.err) == "no no-such-engine on the PATH; fix: install one, or name it: CONTAINER_TOOL=…"
+    assert complaint(ended.err) == "no no-such-engine on the PATH; fix: install one, or set CONTAINER_TOOL=…"
 
 
 def test_an_engine_that_does_not_answer_is_named(user: OrdinaryUser) -> None:
     silent = stub(user.home, "docker", "exit 1")
     ended = made(user, "docker-build", f"CONTAINER_TOOL={silent}")
     assert ended.code == 2
-    assert complaint(ended.err).startswith(f"the engine of {silent} does not answer; fix: start it")
+    assert complaint(ended.err).startswith(f"the engine of {silent} does not respond; fix: start it")
 
 
 def test_an_image_is_built_and_pushed_under_the_name_asked_for(user: OrdinaryUser) -> None:
@@ -120,4 +120,4 @@ def test_an_image_is_built_and_pushed_under_the_name_asked_for(user: OrdinaryUse
 def test_an_image_without_a_registry_is_not_pushed(user: OrdinaryUser) -> None:
     ended = made(user, "docker-push")
     assert ended.code == 2
-    assert "names no registry; fix: make docker-push IMG=registry.example/pliant:" in ended.err
+    assert "does not name a registry; fix: make docker-push IMG=registry.example/pliant:" in ended.err

@@ -64,5 +64,5 @@ def test_a_worker_that_is_killed_and_comes_back_changes_nothing_about_the_result
             returned.communicate(timeout=30)
     assert victim.returncode == -9
     assert first.returncode == returned.returncode == 0
-    assert "worker 1 is gone at step 20, waiting for it" in disturbed
+    assert "lost worker 1 at step 20, waiting for it" in disturbed
     assert losses(disturbed) == losses(undisturbed)

@@ -33,9 +33,9 @@ def test_torchrun_goes_on_with_more_workers_and_with_fewer(user: OrdinaryUser) -
         try:
             _read_until(lines, "step=20 ")
             assert user.run("scale", "pytorch-elastic", "3").code == 0
-            _read_until(lines, "3 processes go on after step")
+            _read_until(lines, "3 processes continue after step")
             assert user.run("scale", "pytorch-elastic", "1").code == 0
-            _read_until(lines, "1 processes go on after step")
+            _read_until(lines, "1 processes continue after step")
             rest = "".join(lines)
         finally:
             process.send_signal(signal.SIGKILL)

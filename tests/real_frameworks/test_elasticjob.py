@@ -34,14 +34,14 @@ def test_workers_go_on_in_memory_when_the_leader_of_their_round_is_killed(user: 
         assert process.stdout is not None
         lines = iter(process.stdout.readline, "")
         try:
-            first = read_until(lines, "3 workers go on after step 0")
+            first = read_until(lines, "3 workers continue after step 0")
             os.kill(trainer("pytorch-elasticjob-edljob-worker-0"), signal.SIGKILL)
             rest = "".join(lines)
         finally:
             process.send_signal(signal.SIGKILL)
     assert "worker-3 joins at rank 0 (worker-0 was killed with exit code 137)" in rest, f"{first}\n{rest}"
     # Whoever leads the round of three that follows is told how far the others are.
-    later = re.findall(r"round (\d+): 3 workers go on after step (\d+)", rest)
+    later = re.findall(r"round (\d+): 3 workers continue after step (\d+)", rest)
     assert later, rest
     assert int(later[-1][0]) > 1
     assert int(later[-1][1]) > 0

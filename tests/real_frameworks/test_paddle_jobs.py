@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(2 * PATIENCE)]
 BY_OURSELVES = ("--autoscale", "off")
 LOSS = re.compile(r"trained to loss ([\d.]+)")
 BEGUN = re.compile(r"trainer (\d) of (\d) (?:begins|goes on)")
-LEARNED = re.compile(r"trainer \d learned (\d+) shards")
+LEARNED = re.compile(r"trainer \d processed (\d+) shards")
 
 
 @dataclass
@@ -111,8 +111,8 @@ def test_trainers_join_and_leave_while_others_train(peaceful: float, file: str, 
     with training(file, "paddle-servers", *BY_OURSELVES) as disturbed:
         disturbed.wait_for("pliant: step=")
         disturbed.scale(4)
-        disturbed.wait_for("trainer [23] of 4 begins")
-        disturbed.wait_for("trainer [23] of 4 begins")
+        disturbed.wait_for("trainer [23] of 4 starts")
+        disturbed.wait_for("trainer [23] of 4 starts")
         disturbed.scale(2)
         disturbed.finish()
     assert sorted(BEGUN.findall(disturbed.text)) == [("0", "2"), ("1", "2"), ("2", "4"), ("3", "4")]
@@ -129,10 +129,10 @@ def test_trainers_in_step_start_again_at_each_size_and_end_where_others_do() -> 
     with training("collective", "paddle", *BY_OURSELVES) as disturbed:
         disturbed.wait_for("pliant: step=10 ")
         disturbed.scale(4)
-        disturbed.wait_for("trainer 3 of 4 goes on after step [1-9]")
+        disturbed.wait_for("trainer 3 of 4 continues after step [1-9]")
         disturbed.wait_for("pliant: step=")
         disturbed.scale(2)
-        disturbed.wait_for("trainer 1 of 2 goes on after step [1-9]")
+        disturbed.wait_for("trainer 1 of 2 continues after step [1-9]")
         disturbed.finish()
     assert [size for index, size in BEGUN.findall(disturbed.text) if index == "0"] == ["2", "4", "2"]
     assert disturbed.loss == pytest.approx(left_alone.loss, abs=1e-5)
@@ -152,5 +152,5 @@ def test_trainers_who_count_each_other_keep_their_number_until_they_rest_and_the
         held.wait_for("pliant: step=")
         assert {size for _, size in BEGUN.findall(held.text)} == {"2"}
         assert held.told("suspend", "collective").code == held.told("resume", "collective").code == 0
-        held.wait_for("trainer . of 4 goes on after step [1-9]")
+        held.wait_for("trainer . of 4 continues after step [1-9]")
         held.finish()

@@ -125,7 +125,7 @@ def test_uninstall_lists_jobs_and_deletes_them_only_when_told_to(site: Site) -> 
     denied = make_typed(site.user, "y\n", "uninstall", **there)
     assert denied.code == 2
     assert listed in denied.err
-    assert "Write yes to delete: nothing was deleted\n" in denied.err
+    assert "Type yes to delete: nothing was deleted\n" in denied.err
     assert established(site) == both
     assert "paddlejobs.paddlepaddle.org" in make(site, "uninstall", "KINDS=paddle"), "of these there are no jobs"
     assert established(site) == both - {"paddlejobs.paddlepaddle.org"}
@@ -148,7 +148,7 @@ def test_uninstall_does_not_ask_when_forced(site: Site) -> None:
 def test_a_cluster_without_deployments_is_told_before_anything_changes(site: Site) -> None:
     ended = made(site.user, "deploy", KUBECONFIG=str(site.kubeconfig))
     assert ended.code == 2
-    assert ended.err.startswith("this cluster runs no Deployments; fix: `make run`")
+    assert ended.err.startswith("this cluster does not run Deployments; fix: run the operator in this terminal")
     assert "pliant-system" not in {each["metadata"]["name"] for each in objects(site, "namespaces")}
 
 

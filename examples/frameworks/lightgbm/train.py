@@ -1,4 +1,4 @@
-"""Boosted trees with LightGBM's own sockets: WORKER_ADDRS and WORKER_PORT are its list of machines."""
+"""Boosted trees over LightGBM sockets: WORKER_ADDRS and WORKER_PORT are the list of machines."""
 
 import os
 import time
@@ -13,7 +13,7 @@ ROUNDS = 60
 
 
 def address(host: str) -> str:
-    """LightGBM wants addresses; a name is known as soon as its pod is."""
+    """Return the IP address that LightGBM requires; wait until the host name resolves."""
     while True:
         try:
             return gethostbyname(host)

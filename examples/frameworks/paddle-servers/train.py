@@ -1,4 +1,4 @@
-"""Asynchronous SGD with fleet: trainers ask servers for the model and tell them gradients; see TRAINING_ROLE."""
+"""Asynchronous SGD with fleet: trainers pull the model from servers and push gradients; TRAINING_ROLE is the role."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ from paddle.distributed import fleet
 STEPS, GOOD = 1000, 1e-6
 WEIGHTS = np.array([[1.0], [-2.0], [0.5], [3.0]], "float32")
 
-os.chdir(tempfile.mkdtemp())  # Paddle writes notes to where it is
+os.chdir(tempfile.mkdtemp())  # Paddle writes files to the working directory
 paddle.enable_static()
 features = paddle.static.data("features", [None, 4], "float32")
 target = paddle.static.data("target", [None, 1], "float32")
@@ -34,7 +34,7 @@ executor.run(paddle.static.default_startup_program())
 fleet.init_worker()
 chance = np.random.default_rng(fleet.worker_index())
 everything = chance.normal(size=(1024, 4)).astype("float32")
-# Each trainer sees some of the features and never the others: only what servers bring together fits everything.
+# Each trainer uses only some of the features: only the model on the servers, which combines all, fits all data.
 mine = (np.arange(4) % fleet.worker_num() == fleet.worker_index()).astype("float32")
 for step in range(1, STEPS + 1):
     x = chance.normal(size=(512, 4)).astype("float32") * mine
@@ -43,7 +43,7 @@ for step in range(1, STEPS + 1):
     data = paddle.distributed.QueueDataset()
     data.init(batch_size=64, thread_num=1, pipe_command="cat", use_var=[features, target])
     data.set_filelist(["data"])
-    executor.train_from_dataset(loss.block.program, data)  # a plain run would ask servers for nothing
+    executor.train_from_dataset(loss.block.program, data)  # `executor.run` would not pull from the servers
     weight, bias = (np.array(scope.find_var(each.name).get_tensor()) for each in parameters)
     seen = float(np.mean((everything @ (weight - WEIGHTS) + bias) ** 2))
     if fleet.is_first_worker() and step % 20 == 0:

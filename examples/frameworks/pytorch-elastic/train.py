@@ -1,4 +1,4 @@
-"""Training that torchrun starts anew whenever workers come or go: it goes on after the last step it saved."""
+"""Training that torchrun restarts when a worker joins or leaves; it continues from the last checkpoint."""
 
 import os
 import time
@@ -21,7 +21,7 @@ if SAVED.exists():
     done = saved["step"]
     model.load_state_dict(saved["model"])
 if rank == 0:
-    print(f"{world} processes go on after step {done}", flush=True)
+    print(f"{world} processes continue after step {done}", flush=True)
 
 for step in range(done + 1, STEPS + 1):
     features = torch.randn(256, 4)
@@ -30,7 +30,7 @@ for step in range(done + 1, STEPS + 1):
     loss = torch.nn.functional.mse_loss(model(features), target)
     loss.backward()
     optimizer.step()
-    time.sleep(0.2)  # so that there is time to scale it
+    time.sleep(0.2)  # gives time to scale the job
     if rank == 0:
         torch.save({"step": step, "model": model.state_dict()}, SAVED.with_suffix(".new"))
         SAVED.with_suffix(".new").replace(SAVED)

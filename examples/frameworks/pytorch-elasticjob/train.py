@@ -1,4 +1,4 @@
-"""All-reduce training that goes on in the same processes when workers come and go, without any file."""
+"""All-reduce training that continues in the same processes when workers join and leave, without checkpoint files."""
 
 import os
 import time
@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
-import training  # pliant/training.py, copied
+import training  # a copy of pliant/training.py
 
 STEPS = int(os.environ.get("STEPS", "200"))
 PORT = 29500
@@ -19,9 +19,9 @@ step = 0
 
 
 def connect(group):
-    """Meet the others of a round, and take over the model of whoever came furthest: rank 0 may be a newcomer."""
+    """Join the process group of a round, and copy the model of the most advanced rank: rank 0 may be a new worker."""
     global step
-    # A port of its own for each round: the last one's may not be free yet.
+    # Each round uses another port: the port of the previous round may still be in use.
     store = dist.TCPStore(group.leader, PORT + group.number % 100, group.world_size, group.rank == 0, PATIENCE)
     dist.init_process_group("gloo", store=store, rank=group.rank, world_size=group.world_size, timeout=PATIENCE)
     steps = [torch.zeros(1, dtype=torch.long) for _ in range(group.world_size)]
@@ -30,11 +30,11 @@ def connect(group):
     for values in model.parameters():
         dist.broadcast(values.data, [int(each) for each in steps].index(step))
     if group.rank == 0:
-        print(f"round {group.number}: {group.world_size} workers go on after step {step}", flush=True)
+        print(f"round {group.number}: {group.world_size} workers continue after step {step}", flush=True)
 
 
 def train_one_step(group):
-    """Learn together; all of them find in the same step that the round is over."""
+    """Train one step; all ranks detect the end of the round in the same step."""
     global step
     features = torch.randn(256, 4)
     loss = torch.nn.functional.mse_loss(model(features), features @ TRUTH)
@@ -46,7 +46,7 @@ def train_one_step(group):
     for values in model.parameters():
         values.data -= 0.1 * values.grad / group.world_size
     step += 1
-    time.sleep(0.05)  # so that there is time to kill somebody
+    time.sleep(0.05)  # gives time to kill a worker
     return loss.item(), bool(is_over)
 
 
@@ -59,7 +59,7 @@ while step < STEPS:
             loss, is_over = train_one_step(group)
             job.beat(step=step, samples=step * 256)
     except (RuntimeError, OSError) as problem:
-        print(f"step {step}: a peer is gone: {str(problem)[:60]}", flush=True)
+        print(f"step {step}: lost a peer: {str(problem)[:60]}", flush=True)
     if dist.is_initialized():
         dist.destroy_process_group()
 

@@ -1,4 +1,4 @@
-"""The same weights everywhere: each worker reads its own data, and TF_CONFIG says who the others are."""
+"""MultiWorkerMirroredStrategy: each worker has its own data and all weights; TF_CONFIG lists the workers."""
 
 import os
 
