@@ -206,8 +206,8 @@ async def test_with_namespaces_to_watch_it_has_rights_in_these_alone(
             await two.until(lambda: len(two.pods) == 1, "a member")
             assert other.pods == {}
             for scene in (one, two):
-                words = ("--namespace", scene.namespace, "--lease-namespace", home)
-                assert "✓ permissions" in await doctor(operator, *words)
+                place = ("--namespace", scene.namespace, "--lease-namespace", home)
+                assert "✓ permissions" in await doctor(operator, *place)
             assert "✗ permissions" in await doctor(operator)
             assert not may(operator.kubeconfig, "create", "pods", "--namespace", other.namespace)
             assert not may(operator.kubeconfig, "list", "pods", "--all-namespaces")
