@@ -1,11 +1,12 @@
-"""How long decisions about big jobs take, and that they grow with the job and no faster.
+"""Measures the CPU time of decisions about large jobs, and how it grows with the size of the job.
 
     python -m bench.decide [--sizes 1000 4000] [--rounds 7]
 
-Each round decides about every size once, so that whatever else the machine does falls on all of them alike. The
-job has one group that listens on one port. `startup` creates every pod and service with
+Each round measures every size once, so that other load on the machine affects all of them equally. The
+job has one group with one port. `startup` creates every pod and service with
 their manifests; `unshared` does the same with a framework that shares nothing among replicas; in `running`
-all replicas run and there is nothing to do; `one lost` must replace a single pod.
+all replicas run and there is nothing to do; in `one lost` the
+operator must replace a single pod.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from pliant.model.observed import Observed, ObservedPod, ObservedService, PodPha
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-def job_of(size: int) -> Job:
-    """A job of one group, as its YAML says it."""
+def make_job(size: int) -> Job:
+    """Parse the manifest of a job with one group of this size."""
     container = {
         "name": "aitj-main",
         "image": "registry.example.org/team-a/bert:2030.01",
@@ -45,8 +46,8 @@ def job_of(size: int) -> Job:
     )
 
 
-def running(job: Job, lost: int = 0) -> Observed:
-    """Every member but the last few."""
+def observe_running(job: Job, lost: int = 0) -> Observed:
+    """Return an observation in which all replicas run, except the last `lost` ones."""
     [group] = job.groups
     names = [replica_pod_name(job, group.name, index) for index in range(group.size)]
     pods = tuple(
@@ -66,40 +67,40 @@ class UnsharedFramework(Generic):
         return {**super().environment(job, rank, container), **super().shared_environment(job)}
 
 
-def seconds(job: Job, seen: Observed, framework: Framework) -> float:
-    """The CPU one decision takes."""
-    begun = time.process_time()
-    decide(job, seen, framework, NOW)
-    return time.process_time() - begun
+def measure_decision(job: Job, observed: Observed, framework: Framework) -> float:
+    """Return the CPU seconds of one decision."""
+    started = time.process_time()
+    decide(job, observed, framework, NOW)
+    return time.process_time() - started
 
 
 CASES: dict[str, tuple[Callable[[Job], Observed], Framework]] = {
     "startup": (lambda job: Observed(), Generic()),
     "unshared": (lambda job: Observed(), UnsharedFramework()),
-    "running": (running, Generic()),
-    "one lost": (lambda job: running(job, lost=1), Generic()),
+    "running": (observe_running, Generic()),
+    "one lost": (lambda job: observe_running(job, lost=1), Generic()),
 }
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description="How long decisions about big jobs take.")
+    parser = argparse.ArgumentParser(description="Measure the CPU time of decisions about large jobs.")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 4000])
     parser.add_argument("--rounds", type=int, default=7)
     args = parser.parse_args()
-    jobs = {size: job_of(size) for size in args.sizes}
-    sights = {(case, size): see(jobs[size]) for case, (see, _) in CASES.items() for size in args.sizes}
-    taken: dict[tuple[str, int], list[float]] = {key: [] for key in sights}
+    jobs = {size: make_job(size) for size in args.sizes}
+    observations = {(case, size): observe(jobs[size]) for case, (observe, _) in CASES.items() for size in args.sizes}
+    times: dict[tuple[str, int], list[float]] = {key: [] for key in observations}
     for _ in range(args.rounds):
-        for (case, size), seen in sights.items():
-            taken[case, size].append(seconds(jobs[size], seen, CASES[case][1]))
-    least = args.sizes[0]
+        for (case, size), observed in observations.items():
+            times[case, size].append(measure_decision(jobs[size], observed, CASES[case][1]))
+    first_size = args.sizes[0]
     for case in CASES:
         for size in args.sizes:
-            times = taken[case, size]
-            here, first = statistics.median(times), statistics.median(taken[case, least])
-            spread = f"({min(times) * 1e3:.1f} to {max(times) * 1e3:.1f})"
-            print(f"{case:<10} {size:>6} replicas {here * 1e3:8.1f} ms {spread:<18} {here / first:6.2f} ×")
+            samples = times[case, size]
+            median, base = statistics.median(samples), statistics.median(times[case, first_size])
+            range_text = f"({min(samples) * 1e3:.1f} to {max(samples) * 1e3:.1f})"
+            print(f"{case:<10} {size:>6} replicas {median * 1e3:8.1f} ms {range_text:<18} {median / base:6.2f} ×")
 
 
 if __name__ == "__main__":

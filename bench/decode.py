@@ -1,9 +1,9 @@
-"""How much CPU our decoding of pods takes, beside `json.loads` of the same bytes.
+"""Measures the CPU time to decode pods, compared with `json.loads` of the same bytes.
 
-    python bench/decode.py [--pods 1000] [--rounds 15]
+    python -m bench.decode [--pods 1000] [--rounds 15]
 
-Each round decodes with every contender once, so that whatever else the machine does falls on all of them alike.
-The collector is on, as it is in an operator. Nothing is asserted: numbers are for people.
+Each round measures every variant once, so that other load on the machine affects all of them equally.
+The garbage collector is enabled, as in the operator. Nothing is asserted.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from pliant.kube.codec import decode_page, decode_watch_event
 from pliant.kube.objects import Pod
 from pliant.kube.resources import PODS
 
-WHEN = "2030-01-01T00:00:00Z"
+TIMESTAMP = "2030-01-01T00:00:00Z"
 MANAGERS = ("pliant", "kube-scheduler", "kubelet")
 
 
-def pod(number: int) -> dict[str, Any]:
-    """A training pod as a real server shows it: environment, volumes, conditions, who manages which field."""
+def make_pod(number: int) -> dict[str, Any]:
+    """Return a training pod as a real server returns it: environment, volumes, conditions, managed fields."""
     name = f"bert-{number // 8}-worker-{number % 8}"
     env = [{"name": f"TRAININGJOB_VARIABLE_{i}", "value": f"{name}-{i}.team-a.svc"} for i in range(16)]
     container = {
@@ -37,12 +37,12 @@ def pod(number: int) -> dict[str, Any]:
         "volumeMounts": [{"name": f"volume-{i}", "mountPath": f"/mnt/{i}"} for i in range(3)],
     }
     conditions = [
-        {"type": kind, "status": "True", "lastTransitionTime": WHEN, "lastProbeTime": None}
-        for kind in ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+        {"type": condition, "status": "True", "lastTransitionTime": TIMESTAMP, "lastProbeTime": None}
+        for condition in ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
     ]
     status = {
         "name": "aitj-main",
-        "state": {"running": {"startedAt": WHEN}},
+        "state": {"running": {"startedAt": TIMESTAMP}},
         "ready": True,
         "restartCount": 0,
         "image": container["image"],
@@ -56,10 +56,10 @@ def pod(number: int) -> dict[str, Any]:
             "namespace": "team-a",
             "uid": f"{number:08x}-0000-4000-8000-000000000000",
             "resourceVersion": str(100_000 + number),
-            "creationTimestamp": WHEN,
+            "creationTimestamp": TIMESTAMP,
             "labels": {f"example.org/label-{i}": f"value-{number}-{i}" for i in range(8)},
             "ownerReferences": [{**owner, "uid": f"{number // 8:08x}", "controller": True}],
-            "managedFields": [_managed(manager) for manager in MANAGERS],
+            "managedFields": [_make_managed_fields(manager) for manager in MANAGERS],
         },
         "spec": {
             "nodeName": f"node-{number % 64}",
@@ -77,18 +77,18 @@ def pod(number: int) -> dict[str, Any]:
     }
 
 
-def _managed(manager: str) -> dict[str, Any]:
+def _make_managed_fields(manager: str) -> dict[str, Any]:
     fields: dict[str, Any] = {
         f"f:field-{i}": {".": {}, f'k:{{"name":"{i}"}}': {".": {}, "f:value": {}}} for i in range(5)
     }
-    managed = {"manager": manager, "operation": "Update", "apiVersion": "v1", "time": WHEN}
-    return {**managed, "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": fields}}
+    entry = {"manager": manager, "operation": "Update", "apiVersion": "v1", "time": TIMESTAMP}
+    return {**entry, "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": fields}}
 
 
-def contenders(pods: list[dict[str, Any]]) -> dict[str, Callable[[], object]]:
-    """What to measure: the whole list at once, and the same pods as lines of a watch."""
+def make_variants(pods: list[dict[str, Any]]) -> dict[str, Callable[[], object]]:
+    """Return the functions to measure: decode one list, and decode the same pods as watch events."""
     page = json.dumps({"metadata": {"resourceVersion": "1"}, "items": pods}, separators=(",", ":")).encode()
-    lines = [json.dumps({"type": "ADDED", "object": one}, separators=(",", ":")).encode() for one in pods]
+    lines = [json.dumps({"type": "ADDED", "object": pod}, separators=(",", ":")).encode() for pod in pods]
     print(f"{len(pods):,} pods, {len(page):,} bytes\n")
     return {
         "json.loads": lambda: json.loads(page),
@@ -100,31 +100,31 @@ def contenders(pods: list[dict[str, Any]]) -> dict[str, Callable[[], object]]:
     }
 
 
-def seconds_of(work: Callable[[], object]) -> float:
-    """CPU seconds of one go."""
+def measure_cpu(decode: Callable[[], object]) -> float:
+    """Return the CPU seconds of one call."""
     gc.collect()
-    began = time.process_time()
-    work()
-    return time.process_time() - began
+    started = time.process_time()
+    decode()
+    return time.process_time() - started
 
 
 def main() -> None:
-    """Measure, and print a table."""
+    """Measure and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pods", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=15)
     args = parser.parse_args()
-    works = contenders([pod(number) for number in range(args.pods)])
-    times: dict[str, list[float]] = {name: [seconds_of(work)] for name, work in works.items()}
+    variants = make_variants([make_pod(number) for number in range(args.pods)])
+    times: dict[str, list[float]] = {name: [measure_cpu(decode)] for name, decode in variants.items()}
     for _ in range(args.rounds):
-        for name, work in works.items():
-            times[name].append(seconds_of(work))
-    floor = statistics.median(times["json.loads"][1:])
-    print(f"CPU, median of {args.rounds} (fastest to slowest), and its ratio to json.loads\n")
-    for name, (_, *taken) in times.items():
-        middle = statistics.median(taken)
-        spread = f"({min(taken) * 1000:.1f} to {max(taken) * 1000:.1f})"
-        print(f"  {name:<20} {middle * 1000:7.1f} ms  {spread:<18} {middle / floor:6.3f} ×")
+        for name, decode in variants.items():
+            times[name].append(measure_cpu(decode))
+    baseline = statistics.median(times["json.loads"][1:])
+    print(f"CPU, median of {args.rounds} (minimum to maximum), and ratio to json.loads\n")
+    for name, (_, *samples) in times.items():
+        median = statistics.median(samples)
+        range_text = f"({min(samples) * 1000:.1f} to {max(samples) * 1000:.1f})"
+        print(f"  {name:<20} {median * 1000:7.1f} ms  {range_text:<18} {median / baseline:6.3f} ×")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
-"""How much sooner jobs end when places go to those that become faster by them.
+"""Measures by how much `goodput` shortens jobs: it gives replicas to the jobs that gain most throughput.
 
     python -m bench.goodput [--jobs 150] [--seeds 3 4 5]
 
-Jobs of one to 32 members of 2 CPU come to 30 nodes of 16, one every so often. Some share their work alike
-among any number of members, some have a part that they cannot share, some slow down when there are many. The
-same jobs again, with members that all start again when their number changes and lose 20 seconds by it. All of
-it is simulated.
+Jobs of 1 to 32 replicas with 2 CPUs each are submitted to 30 nodes with 16 CPUs. Some scale linearly, some have a
+serial part, and some slow down with many replicas. The same jobs are then simulated with replicas that all restart
+at each resize, which costs 20 seconds.
 """
 
 from __future__ import annotations
@@ -21,65 +20,65 @@ from pliant.simulation.trace import NodeClass, SimulationTrace, ThroughputModel,
 
 GIB = 2**30
 NODES = NodeClass(name="node", count=30, allocatable={"cpu": 16_000, "memory": 64 * GIB, "pods": 110})
-MEMBER = PodShape.of({"cpu": 2_000, "memory": 4 * GIB, "pods": 1})
-FIXED = 8
-"""The size of all jobs where nobody scales them."""
+REPLICA_SHAPE = PodShape.of({"cpu": 2_000, "memory": 4 * GIB, "pods": 1})
+STATIC_SIZE = 8
+"""The size of all jobs without an autoscaler."""
 
 
-def trace(jobs: int, seed: int, gap: float, pause: float) -> SimulationTrace:
-    """Jobs that come after such gaps on average."""
-    chance = Random(seed)
-    found, submit = [], 0.0
+def make_trace(jobs: int, seed: int, interval: float, pause: float) -> SimulationTrace:
+    """Return jobs with exponentially distributed submission intervals of this mean."""
+    rng = Random(seed)
+    trace_jobs, submitted_at = [], 0.0
     for number in range(jobs):
-        submit += chance.expovariate(1 / gap)
-        found.append(_job(chance, number, submit, pause))
-    return SimulationTrace(nodes=(NODES,), jobs=tuple(found))
+        submitted_at += rng.expovariate(1 / interval)
+        trace_jobs.append(_make_job(rng, number, submitted_at, pause))
+    return SimulationTrace(nodes=(NODES,), jobs=tuple(trace_jobs))
 
 
-def _job(chance: Random, number: int, submit: float, pause: float) -> TraceJob:
-    alone, talk = chance.choice((0.0, 0.01, 0.05, 0.2)), chance.choice((0.0, 0.0, 0.001, 0.01))
-    work = chance.lognormvariate(8.5, 0.7) * (1.0 if alone < 0.05 else 0.3)
+def _make_job(rng: Random, number: int, submitted_at: float, pause: float) -> TraceJob:
+    serial, communication = rng.choice((0.0, 0.01, 0.05, 0.2)), rng.choice((0.0, 0.0, 0.001, 0.01))
+    work = rng.lognormvariate(8.5, 0.7) * (1.0 if serial < 0.05 else 0.3)
     return TraceJob(
         name=f"job-{number:03d}",
-        shape=MEMBER,
+        shape=REPLICA_SHAPE,
         min_size=1,
         max_size=32,
         initial_size=1,
-        static_size=FIXED,
-        submitted_at=round(submit, 2),
+        static_size=STATIC_SIZE,
+        submitted_at=round(submitted_at, 2),
         total_work=round(work, 1),
-        throughput=ThroughputModel(cost_terms=(1.0 - alone, alone, talk)),
+        throughput=ThroughputModel(cost_terms=(1.0 - serial, serial, communication)),
         resize_pause=pause,
     )
 
 
 def main() -> None:
     """Simulate and print."""
-    parser = argparse.ArgumentParser(description="How much sooner jobs end under goodput.")
+    parser = argparse.ArgumentParser(description="Measure by how much the goodput policy shortens jobs.")
     parser.add_argument("--jobs", type=int, default=150)
     parser.add_argument("--seeds", type=int, nargs="+", default=[3, 4, 5])
     args = parser.parse_args()
-    print("a job every   a resize costs   policy     completion, mean   CPU used   resizes a job")
+    print("   interval     resize pause   policy     completion, mean   CPU used   resizes / job")
     for pause in (0.0, 20.0):
-        for gap in (20.0, 30.0, 60.0):
+        for interval in (20.0, 30.0, 60.0):
             for name in (NO_POLICY_NAME, *sorted(SELECTABLE_POLICIES)):
-                runs = [_figures(name, trace(args.jobs, seed, gap, pause)) for seed in args.seeds]
-                ended, used, resizes = (statistics.mean(each) for each in zip(*runs, strict=True))
+                runs = [_simulate(name, make_trace(args.jobs, seed, interval, pause)) for seed in args.seeds]
+                completion, utilization, resizes = (statistics.mean(values) for values in zip(*runs, strict=True))
                 print(
-                    f"{gap:>9.0f} s   {pause:>12.0f} s   {name:<8} {ended:>16.0f} s   {used:>8.0%}"
+                    f"{interval:>9.0f} s   {pause:>12.0f} s   {name:<8} {completion:>16.0f} s   {utilization:>8.0%}"
                     f"   {resizes / args.jobs:>13.1f}",
                     flush=True,
                 )
 
 
-def _figures(name: str, jobs: SimulationTrace) -> tuple[float, float, float]:
+def _simulate(name: str, jobs: SimulationTrace) -> tuple[float, float, float]:
     outcome = simulate_trace(
         jobs, SELECTABLE_POLICIES.get(name), settings_with_policy_timing(name, jobs, SimulationSettings())
     )
-    figures = outcome.summary
+    summary = outcome.summary
     return (
-        figures.completion_mean or float("nan"),
-        figures.cpu_utilization_mean,
+        summary.completion_mean or float("nan"),
+        summary.cpu_utilization_mean,
         float(sum(outcome.resize_counts.values())),
     )
 

@@ -1,4 +1,4 @@
-"""What the laptop cluster costs while its pods do nothing: processor time, wake-ups and private memory."""
+"""Measures the embedded cluster while its pods are idle: CPU time, wake-ups and private memory."""
 
 from __future__ import annotations
 
@@ -19,40 +19,41 @@ from pliant.kube.resources import PODS, Resource
 from pliant.runtime.clock import SystemClock
 from tests.scenarios.host import descendants, wake_ups
 
-PODS_AT_REST = 50
-SECONDS = 30
-SETTLING = 3.0
+POD_COUNT = 50
+MEASURED_SECONDS = 30
+SETTLE_SECONDS = 3.0
 JOBS = Resource("elasticdeeplearning.ai", "v1", "aitrainingjobs", "AITrainingJob")
-WATCHERS = "first processes, and spares"
+SHIMS = "shims and spare shims"
 
 
-def idle(_: int) -> None:
-    """Measure one job of many members that sleep."""
-    with _cluster() as (parent, kubeconfig):
-        asyncio.run(_rest(kubeconfig))
-        ours = _processes(parent)
-        before = {name: (_spent(each), _woken(each)) for name, each in ours.items()}
-        began = time.monotonic()
-        time.sleep(SECONDS)
-        minutes = (time.monotonic() - began) / 60
-        print(f"a job of {PODS_AT_REST} pods that wrote a line and sleep, seen for {SECONDS} s\n")
-        for name, each in ours.items():
-            spent, woken = before[name]
-            used, woke = (_spent(each) - spent) / minutes, (_woken(each) - woken) / minutes
-            print(f"  {name:<26} {used * 1000:8.1f} ms of processor a minute, woken {woke:5.0f} times")
-        held = sum(private(each) for each in ours[WATCHERS]) / PODS_AT_REST
-        print(f"  private memory per pod     {held:8.0f} KB")
+def measure_idle(_: int) -> None:
+    """Measure and print the cost of one job whose pods sleep."""
+    with _start_cluster() as (parent, kubeconfig):
+        asyncio.run(_run_idle_job(kubeconfig))
+        processes = _list_processes(parent)
+        before = {name: (_cpu_seconds(group), _count_wake_ups(group)) for name, group in processes.items()}
+        started = time.monotonic()
+        time.sleep(MEASURED_SECONDS)
+        minutes = (time.monotonic() - started) / 60
+        print(f"one job of {POD_COUNT} pods that printed a line and sleep, measured for {MEASURED_SECONDS} s\n")
+        for name, group in processes.items():
+            cpu_before, wake_ups_before = before[name]
+            cpu = (_cpu_seconds(group) - cpu_before) / minutes
+            woken = (_count_wake_ups(group) - wake_ups_before) / minutes
+            print(f"  {name:<26} {cpu * 1000:8.1f} ms of CPU and {woken:5.0f} wake-ups per minute")
+        memory = sum(private_memory(process) for process in processes[SHIMS]) / POD_COUNT
+        print(f"  private memory per pod     {memory:8.0f} KB")
 
 
-def private(process: int) -> int:
-    """Kilobytes that only this process holds."""
+def private_memory(process: int) -> int:
+    """Return the private memory of a process in KiB."""
     lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
     return sum(int(line.split()[1]) for line in lines if line.startswith(("Private_Dirty:", "Private_Clean:")))
 
 
 @contextmanager
-def _cluster() -> Iterator[tuple[int, Path]]:
-    """What `pliant up` starts: its process and the key to it."""
+def _start_cluster() -> Iterator[tuple[int, Path]]:
+    """Run `pliant up`; yield its process id and the path of its kubeconfig."""
     with tempfile.TemporaryDirectory(prefix="pliant-bench-") as home:
         command = [sys.executable, "-m", "pliant", "up", "--foreground"]
         with subprocess.Popen(
@@ -70,23 +71,23 @@ def _cluster() -> Iterator[tuple[int, Path]]:
                 parent.send_signal(signal.SIGTERM)
 
 
-async def _rest(kubeconfig: Path) -> None:
-    """Have a job run, and wait until nobody does anything about it any more."""
+async def _run_idle_job(kubeconfig: Path) -> None:
+    """Create a job, and wait until all pods run and the cluster has settled."""
     async with aclosing(create_transport(kubeconfig, None, SystemClock().now)) as transport:
         client = KubeClient(transport)
-        await client.create(JOBS, "default", _job())
+        await client.create(JOBS, "default", _job_manifest())
         async with asyncio.timeout(60):
             while True:
                 pods = (await client.list(PODS, "default")).items
-                if sum(pod["status"].get("phase") == "Running" for pod in pods) == PODS_AT_REST:
+                if sum(pod["status"].get("phase") == "Running" for pod in pods) == POD_COUNT:
                     break
                 await asyncio.sleep(0.5)
-    await asyncio.sleep(SETTLING)
+    await asyncio.sleep(SETTLE_SECONDS)
 
 
-def _job() -> dict[str, object]:
+def _job_manifest() -> dict[str, object]:
     container = {"name": "main", "image": "none", "command": ["sh", "-c", "echo ready; exec sleep 600"]}
-    worker = {"replicas": PODS_AT_REST, "template": {"spec": {"containers": [container]}}}
+    worker = {"replicas": POD_COUNT, "template": {"spec": {"containers": [container]}}}
     return {
         "apiVersion": JOBS.api_version,
         "kind": JOBS.kind,
@@ -95,32 +96,34 @@ def _job() -> dict[str, object]:
     }
 
 
-def _processes(parent: int) -> dict[str, list[int]]:
-    """Our own processes: those of the users, one below each watcher, are left out."""
-    outer, inner = agent_processes(parent)
+def _list_processes(parent: int) -> dict[str, list[int]]:
+    """Return the processes of Pliant; the containers, one below each shim, are left out."""
+    outer, inner = find_agent_processes(parent)
     return {
         "server and operator": [parent],
         "agent": [outer, inner],
-        WATCHERS: [each for each in descendants(inner) if _parent(each) == inner],
+        SHIMS: [process for process in descendants(inner) if _parent(process) == inner],
     }
 
 
-def agent_processes(parent: int) -> list[int]:
-    """The node agent of a cluster: the one that waits outside of its namespaces, and the one inside."""
-    below = descendants(parent)
-    outer = next(each for each in below if b"pliant.embedded.agent" in Path(f"/proc/{each}/cmdline").read_bytes())
-    return [outer, next(each for each in below if _parent(each) == outer)]
+def find_agent_processes(parent: int) -> list[int]:
+    """Return both processes of the node agent: the one outside of its namespaces, and the one inside."""
+    candidates = descendants(parent)
+    outer = next(
+        process for process in candidates if b"pliant.embedded.agent" in Path(f"/proc/{process}/cmdline").read_bytes()
+    )
+    return [outer, next(process for process in candidates if _parent(process) == outer)]
 
 
 def _parent(process: int) -> int:
     return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-def _spent(processes: list[int]) -> float:
-    """Seconds of processor time so far, of every thread, counted by the scheduler and not by ticks."""
-    threads = [task for each in processes for task in Path(f"/proc/{each}/task").iterdir()]
+def _cpu_seconds(processes: list[int]) -> float:
+    """Return the CPU time of all threads so far, as counted by the scheduler and not by ticks."""
+    threads = [task for process in processes for task in Path(f"/proc/{process}/task").iterdir()]
     return sum(int((task / "schedstat").read_text().split()[0]) for task in threads) / 1e9
 
 
-def _woken(processes: list[int]) -> int:
-    return sum(wake_ups(each) for each in processes)
+def _count_wake_ups(processes: list[int]) -> int:
+    return sum(wake_ups(process) for process in processes)

@@ -1,7 +1,8 @@
-"""How a job's master bears many members: `python -m bench.master [MEMBERS] [SECONDS]`.
+"""Measures the master of a job with many members: `python -m bench.master [MEMBERS] [SECONDS]`.
 
-The master is a process of its own on loopback. Members are tasks of this one: each waits for news of the others,
-works on shards of half a second, and beats as often as the master says. At the end a tenth of them is lost.
+The master runs in a separate process on the loopback interface. The members are tasks of this process: each watches
+the membership, processes shards of half a second, and sends heartbeats at the interval that the master requests. At
+the end a tenth of the members is removed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from pliant.runtime.clock import SystemClock
 SHARD_SECONDS = 0.5
 
 
-def nodes(numbers: range) -> tuple[JobMember, ...]:
+def make_members(numbers: range) -> tuple[JobMember, ...]:
     now = SystemClock().now()
     return tuple(
         JobMember(
@@ -41,14 +42,14 @@ def nodes(numbers: range) -> tuple[JobMember, ...]:
     )
 
 
-def serve(pipe: Connection, members: int) -> None:
-    """The master's process; a number in the pipe tells how many members there are from now on."""
+def run_master(pipe: Connection, members: int) -> None:
+    """Run the master; a number received from the pipe is the number of members to remove."""
 
     async def main() -> None:
         service = MasterService("uid-1")
-        service.set_members(nodes(range(members)))
+        service.set_members(make_members(range(members)))
         asyncio.get_running_loop().add_reader(
-            pipe.fileno(), lambda: service.set_members(nodes(range(pipe.recv(), members)))
+            pipe.fileno(), lambda: service.set_members(make_members(range(pipe.recv(), members)))
         )
         server = asyncio.create_task(service.serve_until_cancelled("127.0.0.1", 0, pipe.send))
         await asyncio.sleep(3600)
@@ -57,49 +58,50 @@ def serve(pipe: Connection, members: int) -> None:
     asyncio.run(main())
 
 
-class Member:
-    """One worker."""
+class SimulatedMember:
+    """A worker that uses the API of the master."""
 
-    def __init__(self, session: aiohttp.ClientSession, number: int, took: dict[str, list[float]]) -> None:
+    def __init__(self, session: aiohttp.ClientSession, number: int, latencies: dict[str, list[float]]) -> None:
         self._session = session
-        self._who = {"member": f"worker-{number}", "process": 1}
-        self._took = took
+        self._identity = {"member": f"worker-{number}", "process": 1}
+        self._latencies = latencies
         self.generation = 0
-        self.told_at = 0.0
+        self.notified_at = 0.0
 
-    async def post(self, what: str, path: str, body: dict[str, Any]) -> Any:
-        began = time.perf_counter()
-        async with self._session.post(path, json={**self._who, **body}) as reply:
-            answer = await reply.json()
-        self._took[what].append(time.perf_counter() - began)
-        return answer
+    async def post(self, label: str, path: str, body: dict[str, Any]) -> Any:
+        started = time.perf_counter()
+        async with self._session.post(path, json={**self._identity, **body}) as response:
+            reply = await response.json()
+        self._latencies[label].append(time.perf_counter() - started)
+        return reply
 
-    async def learn(self) -> None:
+    async def process_shards(self) -> None:
         done: list[int] = []
         while True:
-            answer = await self.post("shard", "/v1/datasets/train/next", {"done": done})
-            done = [answer["shard"]["position"]]
+            reply = await self.post("shard", "/v1/datasets/train/next", {"done": done})
+            done = [reply["shard"]["position"]]
             await asyncio.sleep(SHARD_SECONDS)
 
-    async def beat(self) -> None:
+    async def send_heartbeats(self) -> None:
         step = 0
         while True:
             step += 1
             body = {"step": step, "samples": step * 10, "cpu": 1.0, "memory": 10**9, "round": 1}
-            answer = await self.post("beat", "/v1/heartbeat", body)
-            await asyncio.sleep(answer["heartbeat_interval"])
+            reply = await self.post("heartbeat", "/v1/heartbeat", body)
+            await asyncio.sleep(reply["heartbeat_interval"])
 
-    async def watch(self) -> None:
+    async def watch_membership(self) -> None:
         while True:
             path = f"/v1/membership?generation={self.generation}"
-            async with self._session.get(path) as reply:
-                self.generation = (await reply.json())["generation"]
-            self.told_at = time.perf_counter()
+            async with self._session.get(path) as response:
+                self.generation = (await response.json())["generation"]
+            self.notified_at = time.perf_counter()
 
 
-def line(what: str, took: list[float]) -> str:
-    cuts = statistics.quantiles(took, n=100)
-    return f"{what}: {len(took)} calls, median {cuts[49] * 1000:.1f} ms, p99 {cuts[98] * 1000:.1f} ms"
+def format_latencies(label: str, latencies: list[float]) -> str:
+    percentiles = statistics.quantiles(latencies, n=100)
+    median, p99 = percentiles[49] * 1000, percentiles[98] * 1000
+    return f"{label}: {len(latencies)} requests, median {median:.1f} ms, p99 {p99:.1f} ms"
 
 
 def cpu_seconds(pid: int) -> float:
@@ -107,33 +109,38 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def bench(port: int, pipe: Connection, pid: int, members: int, seconds: float) -> None:
-    took: dict[str, list[float]] = {"join": [], "shard": [], "beat": []}
+async def measure_master(port: int, pipe: Connection, pid: int, members: int, seconds: float) -> None:
+    latencies: dict[str, list[float]] = {"join": [], "shard": [], "heartbeat": []}
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(f"http://127.0.0.1:{port}", connector=connector) as session:
-        workers = [Member(session, number, took) for number in range(members)]
+        workers = [SimulatedMember(session, number, latencies) for number in range(members)]
         await session.post("/v1/datasets", json={"name": "train", "size": 10**9, "shard_size": 10})
-        began = time.perf_counter()
-        rounds = await asyncio.gather(*(each.post("join", "/v1/rendezvous", {}) for each in workers))
-        print(f"{members} members met in one round of {rounds[0]['world_size']}: {time.perf_counter() - began:.2f} s")
-        tasks = [asyncio.create_task(act()) for each in workers for act in (each.watch, each.learn, each.beat)]
+        started = time.perf_counter()
+        rounds = await asyncio.gather(*(worker.post("join", "/v1/rendezvous", {}) for worker in workers))
+        elapsed = time.perf_counter() - started
+        print(f"{members} members joined one round of world size {rounds[0]['world_size']}: {elapsed:.2f} s")
+        tasks = [
+            asyncio.create_task(run())
+            for worker in workers
+            for run in (worker.watch_membership, worker.process_shards, worker.send_heartbeats)
+        ]
         await asyncio.sleep(3)
-        for each in took.values():
-            each.clear()
-        used, began = cpu_seconds(pid), time.perf_counter()
+        for samples in latencies.values():
+            samples.clear()
+        cpu_before, started = cpu_seconds(pid), time.perf_counter()
         await asyncio.sleep(seconds)
-        spent = (cpu_seconds(pid) - used) / (time.perf_counter() - began)
-        print(line("shard", took["shard"]))
-        print(line("beat", took["beat"]))
-        calls = (len(took["shard"]) + len(took["beat"])) / seconds
-        print(f"master: {calls:.0f} calls/s with {spent:.0%} of a core")
-        lost = time.perf_counter()
+        cpu_share = (cpu_seconds(pid) - cpu_before) / (time.perf_counter() - started)
+        print(format_latencies("shard", latencies["shard"]))
+        print(format_latencies("heartbeat", latencies["heartbeat"]))
+        request_rate = (len(latencies["shard"]) + len(latencies["heartbeat"])) / seconds
+        print(f"master: {request_rate:.0f} requests/s with {cpu_share:.0%} of a core")
+        removed_at = time.perf_counter()
         pipe.send(members // 10)
         await asyncio.sleep(5)
-        told = [each.told_at - lost for each in workers if each.told_at > lost]
-        print(f"a tenth was lost: {len(told)} members knew it after {max(told):.2f} s")
-        async with session.get("/v1/datasets") as reply:
-            print(f"their shards: {(await reply.json())['returned']} came back")
+        delays = [worker.notified_at - removed_at for worker in workers if worker.notified_at > removed_at]
+        print(f"a tenth of the members removed: {len(delays)} members notified after {max(delays):.2f} s")
+        async with session.get("/v1/datasets") as response:
+            print(f"shards taken back: {(await response.json())['returned']}")
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -144,12 +151,12 @@ def main() -> None:
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 10.0
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 8 * members)), hard))
-    ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs, members))
+    pipe, master_pipe = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=run_master, args=(master_pipe, members))
     process.start()
     assert process.pid is not None
     try:
-        asyncio.run(bench(ours.recv(), ours, process.pid, members, seconds))
+        asyncio.run(measure_master(pipe.recv(), pipe, process.pid, members, seconds))
         status = Path("/proc", str(process.pid), "status").read_text()
         print(next(text for text in status.splitlines() if text.startswith("VmHWM")))
     finally:

@@ -1,9 +1,8 @@
-"""What the laptop cluster costs: time to the first training step, pods started one by one and all at once, rest.
+"""Measures the embedded cluster: time to the first training step, pod starts in groups and all at once, idle cost.
 
     python -m bench.run [first pods burst idle] [--rounds 10]
 
-Contenders take turns, so that whatever else the machine does falls on all of them alike. Nothing is asserted:
-numbers are for people.
+The variants alternate, so that other load on the machine affects all of them equally. Nothing is asserted.
 """
 
 from __future__ import annotations
@@ -19,22 +18,22 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from bench.stages import STAGES, read_notes
+from bench.startup_stages import STAGES, read_stage_times
 
 ROOT = Path(__file__).parents[1]
 QUICKSTART = ROOT / "examples" / "quickstart"
 FIRST_STEP = "step 1 "
 
 
-def bare_python() -> float:
-    """A Python that starts and does nothing."""
-    began = time.monotonic()
+def measure_empty_python() -> float:
+    """Return the seconds that an empty Python program takes."""
+    started = time.monotonic()
     subprocess.run(["python3", "-c", "pass"], check=True)
-    return time.monotonic() - began
+    return time.monotonic() - started
 
 
-def by_hand() -> float:
-    """Both trainers as plain processes on one machine."""
+def measure_plain_trainers() -> float:
+    """Return the seconds to the first step of both trainers, started as plain processes."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -44,7 +43,7 @@ def by_hand() -> float:
         "WORKER_PORTS": str(port),
         "TRAININGJOB_REPLICA_RESTARTCOUNT": "0",
     }
-    began = time.monotonic()
+    started = time.monotonic()
     workers = [
         subprocess.Popen(
             ["python3", str(QUICKSTART / "train.py")],
@@ -54,12 +53,12 @@ def by_hand() -> float:
         )
         for rank in range(2)
     ]
-    return _first_step(workers) - began
+    return _wait_first_step(workers) - started
 
 
-def with_pliant(*, module: tuple[str, ...] = ("pliant",)) -> float:
-    """The quickstart on a throw-away cluster."""
-    began = time.monotonic()
+def measure_pliant_run(*, module: tuple[str, ...] = ("pliant",)) -> float:
+    """Return the seconds to the first step of the quickstart with `pliant run`."""
+    started = time.monotonic()
     run = subprocess.Popen(
         [sys.executable, "-m", *module, "run", str(QUICKSTART / "job.yaml")],
         cwd=ROOT,
@@ -67,87 +66,87 @@ def with_pliant(*, module: tuple[str, ...] = ("pliant",)) -> float:
         stderr=subprocess.DEVNULL,
         text=True,
     )
-    return _first_step([run]) - began
+    return _wait_first_step([run]) - started
 
 
-def shares() -> dict[str, float]:
-    """Seconds that each stage of one run took, by the words for it; what overlaps counts for the later one."""
+def measure_stages() -> dict[str, float]:
+    """Return the seconds of each stage of one run by its label; overlapping time counts for the later stage."""
     with tempfile.TemporaryDirectory() as folder:
-        notes = Path(folder) / "notes"
-        began = time.monotonic()
-        took = with_pliant(module=("bench.stages", str(notes)))
-        ends = {**read_notes(notes), "stepped": began + took}
-    seconds, before = {}, began
-    for stage, words in STAGES.items():
-        seconds[words] = max(0.0, ends[stage] - before)
-        before = max(before, ends[stage])
-    return seconds
+        times = Path(folder) / "times"
+        started = time.monotonic()
+        seconds = measure_pliant_run(module=("bench.startup_stages", str(times)))
+        ends = {**read_stage_times(times), "first-step": started + seconds}
+    durations, previous = {}, started
+    for stage, label in STAGES.items():
+        durations[label] = max(0.0, ends[stage] - previous)
+        previous = max(previous, ends[stage])
+    return durations
 
 
-def _first_step(processes: list[subprocess.Popen[str]]) -> float:
-    """The moment at which the first process prints its first step; then everything runs to its end."""
-    speaker = processes[0]
-    assert speaker.stdout is not None
-    seen = next((time.monotonic() for line in speaker.stdout if FIRST_STEP in line), float("nan"))
-    for _ in speaker.stdout:
+def _wait_first_step(processes: list[subprocess.Popen[str]]) -> float:
+    """Return the time at which the first process prints its first step; wait until all processes exit."""
+    first_process = processes[0]
+    assert first_process.stdout is not None
+    first_step = next((time.monotonic() for line in first_process.stdout if FIRST_STEP in line), float("nan"))
+    for _ in first_process.stdout:
         pass
     for process in processes:
         if process.wait() != 0:
-            raise SystemExit(f"{process.args!r} ended with {process.returncode}")
-    return seen
+            raise SystemExit(f"{process.args!r} exited with {process.returncode}")
+    return first_step
 
 
-CONTENDERS: dict[str, Callable[[], float]] = {
-    "python3 -c pass": bare_python,
-    "two trainers by hand": by_hand,
-    "pliant run": with_pliant,
+VARIANTS: dict[str, Callable[[], float]] = {
+    "python3 -c pass": measure_empty_python,
+    "two plain processes": measure_plain_trainers,
+    "pliant run": measure_pliant_run,
 }
 
 
-def first(rounds: int) -> None:
-    """How long from `pliant run` to the first training step, and with what."""
-    times: dict[str, list[float]] = {name: [] for name in CONTENDERS}
-    stages: dict[str, list[float]] = {words: [] for words in STAGES.values()}
-    for contender in CONTENDERS.values():
-        contender()  # once unmeasured: byte code and file caches are warm for everyone
+def measure_first_step(rounds: int) -> None:
+    """Measure and print the time from `pliant run` to the first training step, by stage."""
+    times: dict[str, list[float]] = {name: [] for name in VARIANTS}
+    stages: dict[str, list[float]] = {label: [] for label in STAGES.values()}
+    for measure in VARIANTS.values():
+        measure()  # once unmeasured: fills byte code and file caches
     for _ in range(rounds):
-        for name, contender in CONTENDERS.items():
-            times[name].append(contender())
-        for words, seconds in shares().items():
-            stages[words].append(seconds)
-    floor = statistics.median(times["two trainers by hand"])
-    print(f"to the first training step, median of {rounds} (fastest to slowest), and its ratio to by hand\n")
-    for name, taken in times.items():
-        middle = statistics.median(taken)
-        spread = f"({min(taken) * 1000:.0f} to {max(taken) * 1000:.0f})"
-        print(f"  {name:<26} {middle * 1000:6.0f} ms  {spread:<16} {middle / floor:6.2f} ×")
-    middles = {words: statistics.median(seconds) for words, seconds in stages.items()}
-    print("\nwhere it goes, medians, and shares of their sum\n")
-    for words, middle in middles.items():
-        print(f"  {words:<26} {middle * 1000:6.0f} ms  {middle / sum(middles.values()):16.0%}")
+        for name, measure in VARIANTS.items():
+            times[name].append(measure())
+        for label, seconds in measure_stages().items():
+            stages[label].append(seconds)
+    baseline = statistics.median(times["two plain processes"])
+    print(f"time to the first training step, median of {rounds} (minimum to maximum), and ratio to plain processes\n")
+    for name, samples in times.items():
+        median = statistics.median(samples)
+        range_text = f"({min(samples) * 1000:.0f} to {max(samples) * 1000:.0f})"
+        print(f"  {name:<26} {median * 1000:6.0f} ms  {range_text:<16} {median / baseline:6.2f} ×")
+    medians = {label: statistics.median(seconds) for label, seconds in stages.items()}
+    print("\nstages: median, and share of the sum of the medians\n")
+    for label, median in medians.items():
+        print(f"  {label:<26} {median * 1000:6.0f} ms  {median / sum(medians.values()):16.0%}")
 
 
-def sections() -> dict[str, Callable[[int], None]]:
-    """What can be measured, in this order."""
-    # Here, so that a run with the others left out does not wait for the modules of a whole cluster.
-    from bench.idle import idle
-    from bench.podstarts import burst, groups
+def load_sections() -> dict[str, Callable[[int], None]]:
+    """Return the benchmarks by section, in the order in which they run."""
+    # Imported here: these modules load the whole embedded cluster.
+    from bench.idle import measure_idle
+    from bench.podstarts import measure_burst, measure_groups
 
-    return {"first": first, "pods": groups, "burst": burst, "idle": idle}
+    return {"first": measure_first_step, "pods": measure_groups, "burst": measure_burst, "idle": measure_idle}
 
 
-def main(words: Iterable[str]) -> None:
-    """Measure, and print tables."""
+def main(arguments: Iterable[str]) -> None:
+    """Measure and print tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    known = sections()
-    parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"of {', '.join(known)}; all of them")
+    sections = load_sections()
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"any of {', '.join(sections)} (default: all)")
     parser.add_argument("--rounds", type=int, default=10)
-    args = parser.parse_args(list(words))
-    if unknown := set(args.sections) - set(known):
-        parser.error(f"there is no section {', '.join(unknown)}; there are {', '.join(known)}")
-    for number, name in enumerate(args.sections or known):
+    args = parser.parse_args(list(arguments))
+    if unknown := set(args.sections) - set(sections):
+        parser.error(f"unknown section {', '.join(unknown)}; known: {', '.join(sections)}")
+    for number, name in enumerate(args.sections or sections):
         print(end="\n" if number else "")
-        known[name](args.rounds)
+        sections[name](args.rounds)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""API servers to measure on, a fresh one each time, and what they count."""
+"""Starts API servers to measure on, a new one for each run, and reads their metrics."""
 
 from __future__ import annotations
 
@@ -20,55 +20,55 @@ from pathlib import Path
 from pliant import __version__
 from pliant.errors import ApiError
 from pliant.kube.client import KubeClient
-from tests.controlplane.cluster import started
+from tests.controlplane.cluster import started as start_control_plane
 from tests.controlplane.programs import find_programs
 from tests.scenarios.host import cpu_ticks, descendants
 
-TICKS = os.sysconf("SC_CLK_TCK")
-CALM = 0.02
-"""Seconds of processor time that a server at rest may use within a pulse."""
-PULSE = 0.5
-LONGEST_UNREST = 30.0
-COUNTED = ("aitrainingjobs", "pods", "services", "events")
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+IDLE_CPU_SECONDS = 0.02
+"""The CPU time that an idle server may use within one polling interval."""
+POLL_INTERVAL = 0.5
+IDLE_TIMEOUT = 30.0
+COUNTED_RESOURCES = ("aitrainingjobs", "pods", "services", "events")
 
-Calls = Counter[str]
-"""How often each verb was called on each resource: `POST pods`, `PATCH aitrainingjobs/status`."""
+RequestCounts = Counter[str]
+"""The number of requests by verb and resource: `POST pods`, `PATCH aitrainingjobs/status`."""
 
 
 @dataclass(frozen=True)
 class Server:
-    """One that is up."""
+    """A running API server."""
 
     kubeconfig: Path
     process: int
-    """The parent of all its processes."""
+    """The process id of the parent of all its processes."""
 
-    async def settle(self) -> None:
-        """Wait until the server has nothing left to do, in the background or for anybody."""
-        limit = time.monotonic() + LONGEST_UNREST
-        while time.monotonic() < limit:
-            before = self.cpu()
-            await asyncio.sleep(PULSE)
-            if self.cpu() - before <= CALM:
+    async def wait_idle(self) -> None:
+        """Wait until the server is idle, or until the timeout."""
+        deadline = time.monotonic() + IDLE_TIMEOUT
+        while time.monotonic() < deadline:
+            before = self.cpu_seconds()
+            await asyncio.sleep(POLL_INTERVAL)
+            if self.cpu_seconds() - before <= IDLE_CPU_SECONDS:
                 return
 
-    def cpu(self) -> float:
-        """Seconds of processor time it has used so far."""
-        return sum(cpu_ticks(process) for process in (self.process, *descendants(self.process))) / TICKS
+    def cpu_seconds(self) -> float:
+        """Return the CPU time that all processes of the server have used."""
+        return sum(cpu_ticks(process) for process in (self.process, *descendants(self.process))) / TICKS_PER_SECOND
 
 
 @contextmanager
-def real() -> Iterator[Server]:
-    """A kube-apiserver with an etcd that keeps its promises, and nobody else at work."""
-    # Service accounts are made by controllers, of which there are none.
+def start_real_server() -> Iterator[Server]:
+    """Start a kube-apiserver with an etcd that syncs to disk, without controllers."""
+    # Controllers create service accounts, and no controllers run.
     flags = ["--disable-admission-plugins=ServiceAccount"]
-    with started(controllers=False, durable=True, flags=flags) as plane:
+    with start_control_plane(controllers=False, durable=True, flags=flags) as plane:
         yield Server(plane.kubeconfig, plane.processes.supervisor)
 
 
 @contextmanager
-def embedded() -> Iterator[Server]:
-    """The cluster of `pliant up`, without its operator."""
+def start_embedded_server() -> Iterator[Server]:
+    """Start the cluster of `pliant up` without its operator."""
     with tempfile.TemporaryDirectory(prefix="pliant-bench-") as home:
         command = [sys.executable, "-m", "pliant", "up", "--foreground", "--no-operator"]
         environment = {**os.environ, "PLIANT_HOME": home}
@@ -77,34 +77,34 @@ def embedded() -> Iterator[Server]:
         ) as process:
             try:
                 assert process.stdout is not None
-                said = process.stdout.readline().strip()
-                yield Server(Path(*shlex.split(said.partition("=")[2])), process.pid)
+                output = process.stdout.readline().strip()
+                yield Server(Path(*shlex.split(output.partition("=")[2])), process.pid)
             finally:
                 process.send_signal(signal.SIGTERM)
 
 
-def version(*, embedded: bool) -> str:
-    """Which server that is, in words."""
+def describe_server(*, embedded: bool) -> str:
+    """Return the name and the version of the server."""
     if embedded:
-        return f"the embedded server of Pliant {__version__}"
-    told = (
+        return f"embedded server of Pliant {__version__}"
+    versions = (
         subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout.split("\n")[0]
         for path in find_programs(["kube-apiserver", "etcd"]).values()
     )
-    return " and ".join(told)
+    return " and ".join(versions)
 
 
-async def calls(client: KubeClient) -> Calls:
-    """What the server has been asked for so far, by anybody; the embedded one does not count."""
-    counted: Calls = Counter()
+async def count_requests(client: KubeClient) -> RequestCounts:
+    """Count the requests of all clients so far; the embedded server has no such metric."""
+    counts: RequestCounts = Counter()
     try:
         text = (await client.get_raw("/metrics")).decode()
     except ApiError:
-        return counted
+        return counts
     for line in text.splitlines():
         if line.startswith("apiserver_request_total{"):
             labels = dict(re.findall(r'(\w+)="([^"]*)"', line))
-            if labels["resource"] in COUNTED:
+            if labels["resource"] in COUNTED_RESOURCES:
                 resource = "/".join(filter(None, (labels["resource"], labels["subresource"])))
-                counted[f"{labels['verb']} {resource}"] += int(float(line.rpartition(" ")[2]))
-    return counted
+                counts[f"{labels['verb']} {resource}"] += int(float(line.rpartition(" ")[2]))
+    return counts

@@ -1,4 +1,4 @@
-"""A terminal small enough to read: what programs write becomes rows of coloured text."""
+"""A minimal terminal emulator: converts the output of programs to rows of coloured text."""
 
 from __future__ import annotations
 
@@ -8,68 +8,68 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 _CONTROL = re.compile(r"\x1b\[([?\d;]*)([A-Za-z])|\x1b[()][A-Z0-9]|\x1b[=>]|\x1b\][^\x07]*\x07")
-_UNFINISHED = re.compile(r"\x1b(\[[?\d;]*)?\Z")
+_INCOMPLETE = re.compile(r"\x1b(\[[?\d;]*)?\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """How a character looks."""
+class Style:
+    """The style of a character."""
 
     colour: int | None = None
-    """One of sixteen; None is the ordinary one."""
+    """Index into the 16-colour palette; None is the default colour."""
     is_bold: bool = False
     is_faint: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Neighbours on a row that look alike."""
+    """Adjacent characters of a row with the same style."""
 
     column: int
     text: str
-    look: Look
+    style: Style
 
 
 Row = tuple[Run, ...]
-BLANK = (" ", Look())
+BLANK = (" ", Style())
 
 
 class Terminal:
-    """A screen of so many columns and rows, which scrolls."""
+    """A scrolling screen of a fixed size."""
 
     def __init__(self, columns: int, rows: int) -> None:
         self.columns = columns
         self.rows = rows
         self._cells = [self._blank_row() for _ in range(rows)]
         self._row = self._column = 0
-        self._look = Look()
-        self._rest = ""
+        self._style = Style()
+        self._incomplete = ""
         self._decoder = getincrementaldecoder("utf-8")("replace")
 
     def feed(self, data: bytes) -> None:
-        """Take what a program wrote."""
-        text = self._rest + self._decoder.decode(data)
-        unfinished = _UNFINISHED.search(text)
-        cut = unfinished.start() if unfinished else len(text)
-        text, self._rest = text[:cut], text[cut:]
-        place = 0
-        while place < len(text):
-            if control := _CONTROL.match(text, place):
-                self._obey(control[1] or "", control[2] or "")
-                place = control.end()
+        """Process the output of a program."""
+        text = self._incomplete + self._decoder.decode(data)
+        incomplete = _INCOMPLETE.search(text)
+        cut = incomplete.start() if incomplete else len(text)
+        text, self._incomplete = text[:cut], text[cut:]
+        position = 0
+        while position < len(text):
+            if control := _CONTROL.match(text, position):
+                self._apply_control(control[1] or "", control[2] or "")
+                position = control.end()
             else:
-                self._put(text[place])
-                place += 1
+                self._put(text[position])
+                position += 1
 
-    def shown(self) -> tuple[Row, ...]:
-        """What is on the screen."""
-        return tuple(map(_runs, self._cells))
+    def rows_shown(self) -> tuple[Row, ...]:
+        """The rows on the screen, with styles."""
+        return tuple(map(_split_runs, self._cells))
 
     def text(self) -> str:
-        """The same without looks."""
+        """The text on the screen, without styles."""
         return "\n".join("".join(char for char, _ in row).rstrip() for row in self._cells)
 
-    def _blank_row(self) -> list[tuple[str, Look]]:
+    def _blank_row(self) -> list[tuple[str, Style]]:
         return [BLANK] * self.columns
 
     def _put(self, char: str) -> None:
@@ -83,7 +83,7 @@ class Terminal:
             if self._column == self.columns:
                 self._column = 0
                 self._feed_line()
-            self._cells[self._row][self._column] = (char, self._look)
+            self._cells[self._row][self._column] = (char, self._style)
             self._column += 1
 
     def _feed_line(self) -> None:
@@ -92,7 +92,7 @@ class Terminal:
             self._cells = [*self._cells[1:], self._blank_row()]
             self._row -= 1
 
-    def _obey(self, numbers: str, letter: str) -> None:
+    def _apply_control(self, numbers: str, letter: str) -> None:
         number = int(numbers) if numbers.isdigit() else 0
         row = self._cells[self._row]
         match letter:
@@ -104,24 +104,24 @@ class Terminal:
                 row[:] = self._blank_row()
             case "m":
                 for part in numbers.split(";"):
-                    self._look = _changed(self._look, int(part or 0))
+                    self._style = _apply_sgr(self._style, int(part or 0))
 
 
-def _changed(look: Look, number: int) -> Look:
+def _apply_sgr(style: Style, number: int) -> Style:
     if number in range(30, 38):
-        return replace(look, colour=number - 30)
+        return replace(style, colour=number - 30)
     if number in range(90, 98):
-        return replace(look, colour=number - 82)
+        return replace(style, colour=number - 82)
     if number in (1, 2):
-        return replace(look, is_bold=look.is_bold or number == 1, is_faint=look.is_faint or number == 2)
-    return Look() if number == 0 else look
+        return replace(style, is_bold=style.is_bold or number == 1, is_faint=style.is_faint or number == 2)
+    return Style() if number == 0 else style
 
 
-def _runs(cells: list[tuple[str, Look]]) -> Row:
-    found: list[Run] = []
-    for look, group in groupby(enumerate(cells), key=lambda each: each[1][1]):
-        members = list(group)
-        text = "".join(char for _, (char, _) in members)
-        first = members[0][0]
-        found += [Run(first + word.start(), word[0], look) for word in re.finditer(r"\S+(?: \S+)*", text)]
-    return tuple(found)
+def _split_runs(cells: list[tuple[str, Style]]) -> Row:
+    runs: list[Run] = []
+    for style, group in groupby(enumerate(cells), key=lambda cell: cell[1][1]):
+        characters = list(group)
+        text = "".join(char for _, (char, _) in characters)
+        first = characters[0][0]
+        runs += [Run(first + match.start(), match[0], style) for match in re.finditer(r"\S+(?: \S+)*", text)]
+    return tuple(runs)

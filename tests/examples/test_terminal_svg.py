@@ -1,4 +1,4 @@
-"""The picture in the README: of a real run, well drawn, and with an end."""
+"""Tests of the recorded run in the README and of its rendering."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bench.picture import Window, svg
-from bench.terminal import Look, Run, Terminal
+from bench.terminal import Run, Style, Terminal
+from bench.terminal_svg import TerminalWindow, render_svg
 
 ROOT = Path(__file__).parents[2]
-PICTURE = ROOT / "docs" / "images" / "run.svg"
+RECORDING = ROOT / "docs" / "images" / "run.svg"
 _SVG = "{http://www.w3.org/2000/svg}"
 
 
-def words(text: str) -> list[str]:
-    return ["".join(each.itertext()) for each in ElementTree.fromstring(text).iter(f"{_SVG}text")]
+def extract_texts(text: str) -> list[str]:
+    return ["".join(element.itertext()) for element in ElementTree.fromstring(text).iter(f"{_SVG}text")]
 
 
 def test_the_readme_shows_the_recorded_run_and_how_it_is_made() -> None:
@@ -24,15 +24,15 @@ def test_the_readme_shows_the_recorded_run_and_how_it_is_made() -> None:
     assert "](docs/images/run.svg)" in readme
     assert "scripts/record" in readme
     assert (ROOT / "scripts" / "record").exists()
-    said = " ".join(words(PICTURE.read_text()))
+    shown = " ".join(extract_texts(RECORDING.read_text()))
     for part in ("pliant run examples/quickstart/elastic.yaml", "pliant scale elastic 4", "kill -9"):
-        assert part in said
-    assert "elastic succeeded" in said
-    assert "4 workers, 1 restart; step 200/200" in said
+        assert part in shown
+    assert "elastic succeeded" in shown
+    assert "4 workers, 1 restart; step 200/200" in shown
 
 
-def test_the_picture_moves_only_for_who_likes_that_and_is_not_large() -> None:
-    text = PICTURE.read_text()
+def test_the_recording_respects_reduced_motion_and_is_small() -> None:
+    text = RECORDING.read_text()
     assert "prefers-reduced-motion" in text
     assert len(text) < 100_000
 
@@ -56,18 +56,20 @@ def test_a_terminal_shows_what_programs_write(written: str, shown: str) -> None:
     assert screen.text() == shown
 
 
-def test_colours_make_runs() -> None:
+def test_text_of_one_style_forms_a_run() -> None:
     screen = Terminal(20, 1)
     screen.feed("\x1b[1;32mok\x1b[0m so  █░".encode())
-    assert screen.shown() == ((Run(0, "ok", Look(colour=2, is_bold=True)), Run(3, "so", Look()), Run(7, "█░", Look())),)
+    assert screen.rows_shown() == (
+        (Run(0, "ok", Style(colour=2, is_bold=True)), Run(3, "so", Style()), Run(7, "█░", Style())),
+    )
 
 
-def test_a_film_is_drawn_with_each_line_once() -> None:
+def test_each_distinct_line_is_rendered_once() -> None:
     screen = Terminal(20, 2)
-    film = []
+    frames = []
     for second, text in enumerate(("a <b> & c", "\r\nsecond line")):
         screen.feed(text.encode())
-        film.append((float(second), screen.shown()))
-    drawn = svg([Window(title="t", columns=20, rows=2, film=film)], 4)
-    assert words(drawn) == ["t", "a <b> & c", "second line"]
-    assert "25.00%{transform:translateY(-38px)}" in drawn
+        frames.append((float(second), screen.rows_shown()))
+    svg = render_svg([TerminalWindow(title="t", columns=20, rows=2, frames=frames)], 4)
+    assert extract_texts(svg) == ["t", "a <b> & c", "second line"]
+    assert "25.00%{transform:translateY(-38px)}" in svg
