@@ -74,7 +74,7 @@ def test_what_the_image_is_made_of_gives_a_working_command(tmp_path: Path) -> No
         assert done.stderr == ""
     master = [str(program / "python"), "-m", "pliant.master", "--help"]
     assert (
-        "The master of one ElasticJob"
+        "Run the master of one ElasticJob"
         in subprocess.run(master, cwd=home, env=bare, capture_output=True, text=True, check=True, timeout=60).stdout
     )
     where = "import pliant; print(pliant.__file__)"
