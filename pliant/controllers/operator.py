@@ -173,9 +173,9 @@ class Operator:
 
     def _list_jobs(self) -> Iterator[Job]:
         for kind in self._kinds.values():
-            for master_objects in kind.jobs.store.all():
+            for listed in kind.jobs.store.all():
                 # The caller may await between two jobs: read the current object.
-                raw = kind.jobs.store.get(master_objects["metadata"]["namespace"], master_objects["metadata"]["name"])
+                raw = kind.jobs.store.get(listed["metadata"]["namespace"], listed["metadata"]["name"])
                 with suppress(InvalidSpec):
                     job = kind.frontend.parse(raw) if raw is not None else None
                     if job is not None and job.managed_by in ("", MANAGED_BY_VALUE):

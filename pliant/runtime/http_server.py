@@ -12,7 +12,7 @@ from socket import socket
 REQUEST_TIMEOUT_SECONDS = 5.0  # seconds after which an unfinished request is dropped
 MAX_HEADER_BYTES = 8192
 MAX_POST_BODY_BYTES = 4096
-MAX_CONNECTIONS = 512  # concurrent connections; further ones are aborted, since clients can do without an answer
+MAX_POST_CONNECTIONS = 512  # concurrent connections; further ones are aborted, since clients can do without an answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,19 +75,25 @@ async def serve_posts(handle: PostHandler, address: ListenAddress) -> AsyncItera
             too_large = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
             return HttpResponse("the request headers are too long", too_large).encode()
 
-    async with _serve(respond, address):
+    async with _serve(respond, address, max_connections=MAX_POST_CONNECTIONS):
         yield
 
 
 @asynccontextmanager
 async def _serve(
-    respond: Callable[[asyncio.StreamReader], Awaitable[bytes]], address: ListenAddress
+    respond: Callable[[asyncio.StreamReader], Awaitable[bytes]],
+    address: ListenAddress,
+    *,
+    max_connections: int | None = None,
 ) -> AsyncIterator[int]:
-    """Serve one request per connection while the block runs, and yield the port."""
+    """Serve one request per connection while the block runs, and yield the port.
+
+    Health pages have no limit: with one, other clients could keep the kubelet's probes from being answered.
+    """
     connections: set[asyncio.StreamWriter] = set()
 
     async def handle_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(connections) >= MAX_CONNECTIONS:
+        if max_connections is not None and len(connections) >= max_connections:
             writer.transport.abort()
             return
         connections.add(writer)

@@ -156,11 +156,15 @@ def render_starter_job(framework: str, name: str, kind: str) -> str:
         f"# Run it on this machine with `pliant run job.yaml`.{needs}",
         f"# On Kubernetes, the image must contain them and {programs} in its workdir.",
     ]
-    dialect = starter.kubeflow if kind == KUBEFLOW else None
+    kubeflow_starter = starter.kubeflow if kind == KUBEFLOW else None
     if kind == ELASTICJOB:
         body = _render_elasticjob(starter, name)
     else:
-        body = _render_kubeflow(starter, dialect, name) if dialect else _render_aitrainingjob(framework, starter, name)
+        body = (
+            _render_kubeflow(starter, kubeflow_starter, name)
+            if kubeflow_starter
+            else _render_aitrainingjob(framework, starter, name)
+        )
     return "\n".join([*head, *body]) + "\n"
 
 

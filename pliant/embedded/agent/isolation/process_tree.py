@@ -61,7 +61,7 @@ def kill_descendants(root_pid: int) -> None:
     while (found := list_descendants(root_pid)) and time.monotonic() < deadline:
         for pid in found:
             _send_signal(pid, signal.SIGKILL)
-        time.sleep(_POLL_INTERVAL)
+        time.sleep(_POLL_INTERVAL)  # other processes reap them, so no exit can be waited for
 
 
 def kill_own_children(spared_pids: Collection[int] = ()) -> None:
