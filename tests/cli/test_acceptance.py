@@ -103,7 +103,7 @@ def test_a_worker_that_takes_more_memory_than_it_may_is_killed_and_that_is_said(
     done = user.run("run", user.write("job.yaml", text))
     assert done.code == 1
     assert "worker-0 ran out of memory (OOMKilled, exit code 137)" in done.err
-    assert "try: a smaller batch, or increase the memory in resources.limits" in done.err
+    assert "suggestion: use a smaller batch, or increase the memory in resources.limits" in done.err
 
 
 def wanting_gpus(name: str, count: int) -> str:
@@ -210,7 +210,8 @@ def test_a_job_that_fails_at_once_says_so_at_once(user: OrdinaryUser) -> None:
     done = user.run("run", user.write("job.yaml", text))
     assert done.code == 1
     assert re.search(
-        r"✘ demo failed after \S+, 2 restarts: worker-0 exited with code 127: .*; worker has spent", done.err
+        r"✘ demo failed after \S+, 2 restarts: worker-0 exited with code 127: .*; worker has used its 2 restarts",
+        done.err,
     )
     assert "root cause: pod demo-worker-0, container aitj-worker" in done.err
     assert "no-such-program: not found" in done.err

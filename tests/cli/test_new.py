@@ -90,7 +90,7 @@ def test_the_elastic_starter_learns_every_record_and_ends_with_its_master(user: 
     assert user.call("new", "elastic", "hello", "--out", str(folder)).code == 0
     ran = user.run("run", str(folder / "job.yaml"))
     assert ran.code == 0, ran.err
-    shares = [int(number) for number in re.findall(r"learned (\d+) records: y = ", ran.out)]
+    shares = [int(number) for number in re.findall(r"processed (\d+) records: y = ", ran.out)]
     assert len(shares) >= 2
     assert sum(shares) == 60_000
     assert "✔ hello succeeded" in ran.err

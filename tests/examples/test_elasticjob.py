@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,7 @@ class MasteredScene(ElasticScene):
 
 def _sizes_after_growth(reasons: list[str]) -> list[int]:
     """The numbers of workers that were asked for, once one of them is smaller than the one before."""
-    sizes = [int(reason.split()[0]) for reason in reasons if " instead of " in reason]
+    sizes = [int(found[1]) for reason in reasons if (found := re.match(r"from \d+ to (\d+) workers: ", reason))]
     return sizes if sizes != sorted(sizes) else []
 
 

@@ -13,7 +13,7 @@ from pliant.cli.durations import format_age
 from pliant.cli.output.formats import add_output_option, print_objects
 from pliant.cli.output.style import TerminalStyle
 from pliant.cli.output.table import Table, terminal_width
-from pliant.errors import NotFound
+from pliant.errors import NotFound, Unreachable
 from pliant.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -163,6 +163,8 @@ async def _watch_kind(target: ClusterTarget, frontend: Frontend, on_change: JobC
         await target.client.list(resource, target.namespace)
     except NotFound:
         return  # the cluster does not serve this kind
+    except Unreachable:
+        pass  # raise_when_unreachable reports it, unless the cluster comes back
 
     def changed(old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
         on_change(frontend, new or old or {}, new is None)
