@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(2 * PATIENCE)]
 
 BY_OURSELVES = ("--autoscale", "off")
 LOSS = re.compile(r"trained to loss ([\d.]+)")
-BEGUN = re.compile(r"trainer (\d) of (\d) (?:begins|goes on)")
+BEGUN = re.compile(r"trainer (\d) of (\d) (?:starts|continues)")
 LEARNED = re.compile(r"trainer \d processed (\d+) shards")
 
 
