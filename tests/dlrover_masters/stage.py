@@ -28,6 +28,8 @@ ELASTIC_JOBS = Resource(GROUP, VERSION, "elasticjobs", "ElasticJob")
 PLANS = Resource(GROUP, VERSION, "scaleplans", "ScalePlan")
 TICK = 30.0
 """Seconds after which a master looks whether its job is over."""
+LIST = 70.0
+"""Seconds between two lists of a master, after which it knows of whatever it has not been told."""
 SLOW = 90.0
 """Seconds for what takes a few imports of torch on a busy machine, or one list of the master and what follows."""
 

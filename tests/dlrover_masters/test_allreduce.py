@@ -7,13 +7,11 @@ import pytest
 from pliant.engine.lifecycle.finish import MASTER_COMPLETION_TIMEOUT
 from pliant.kube.client import KubeClient
 from tests.dlrover_masters.jobs import Master, allreduce
-from tests.dlrover_masters.stage import SLOW, Stage, a_stage, master_pod
+from tests.dlrover_masters.stage import LIST, SLOW, Stage, a_stage, master_pod
 from tests.dlrover_masters.versions import RELEASES
 
 MASTERS = [Master(version, platform) for version in RELEASES for platform in ("pyk8s", "k8s")]
 EACH = pytest.mark.parametrize("master", MASTERS, ids=str)
-LIST = 70.0
-"""Seconds between two lists of a master, after which it knows of whatever it has not been told."""
 pytestmark = [pytest.mark.dlrover, pytest.mark.timeout(400)]
 
 
