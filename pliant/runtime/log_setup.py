@@ -29,6 +29,8 @@ def configure_logging(
     root = logging.getLogger()
     root.handlers = [handler, extra_handler] if extra_handler else [handler]
     root.setLevel(logging.INFO)
+    # On a full disk, every record that cannot be written would print a traceback.
+    logging.raiseExceptions = False
     logging.getLogger("pliant").setLevel(logging.DEBUG if verbosity >= DEBUG_VERBOSITY else logging.NOTSET)
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     if log_format == "json":

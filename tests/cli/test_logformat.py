@@ -70,6 +70,7 @@ def restored() -> Iterator[None]:
     ours.setLevel(before[2])
     sys.excepthook = hook
     logging.captureWarnings(False)
+    logging.raiseExceptions = True
 
 
 @pytest.mark.parametrize(("verbosity", "level"), [(0, logging.INFO), (3, logging.INFO), (4, logging.DEBUG)])
@@ -93,3 +94,12 @@ def test_a_crash_becomes_a_record() -> None:
     read = json.loads(ended.stderr)
     assert (ended.returncode, read["level"], read["message"]) == (1, "critical", "internal error")
     assert read["traceback"].endswith("ZeroDivisionError: division by zero")
+
+
+def test_a_log_that_cannot_be_written_is_no_crash() -> None:
+    program = (
+        "import logging, pathlib; from pliant.runtime.log_setup import configure_logging;"
+        "configure_logging(path=pathlib.Path('/dev/full')); logging.getLogger('pliant').warning('the disk is full')"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "Logging error" not in ended.stderr
