@@ -70,7 +70,7 @@ class UnsharedFramework(Generic):
 def measure_decision(job: Job, observed: Observed, framework: Framework) -> float:
     """Return the CPU seconds of one decision."""
     started = time.process_time()
-    decide(job, observed, framework, NOW)
+    decide(job, None, observed, framework, NOW)
     return time.process_time() - started
 
 

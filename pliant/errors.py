@@ -62,6 +62,10 @@ class Unauthorized(ApiError):
     """401: credentials are missing or expired."""
 
 
+class ExpiredCredentials(Unauthorized):
+    """401: the credentials have expired; the message says which."""
+
+
 class Forbidden(ApiError):
     """403: the credentials lack a permission."""
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any
 
+from pliant.engine.decide import decide
+from pliant.frontends.frontend import Frontend
+from pliant.model.actions import Decision
 from pliant.model.framework import Framework, Rank
 from pliant.model.job import (
     CleanPodPolicy,
@@ -18,7 +22,8 @@ from pliant.model.job import (
     RestartRule,
     RestartScope,
 )
-from pliant.model.observed import Observed, ObservedPod, ObservedService, PodExit, PodPhase
+from pliant.model.messages import NO_MESSAGE, Message, MessageReason, message
+from pliant.model.observed import Observed, ObservedPod, ObservedService, PodExit, PodPhase, ScaleRecommendation
 from pliant.model.operator_config import OperatorConfig
 from pliant.model.state import EngineState
 
@@ -37,6 +42,35 @@ class PlainFramework(Framework):
 
     def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
         return {"INDEX": str(rank.index)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredJob(Job):
+    """A job with the state that the operator has stored for it."""
+
+    state: EngineState | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen(Observed):
+    """What is observed of a job, with the other inputs of a decision."""
+
+    config: OperatorConfig = field(default_factory=OperatorConfig)
+    recommendations: Mapping[str, ScaleRecommendation] = field(default_factory=dict)
+
+
+def decide_stored(job: StoredJob, seen: Observed, framework: Framework, now: datetime) -> Decision:
+    """Decide about a job with its stored state."""
+    if not isinstance(seen, Seen):
+        return decide(job, job.state, seen, framework, now)
+    return decide(job, job.state, seen, framework, now, config=seen.config, recommendations=seen.recommendations)
+
+
+def parse_stored(frontend: Frontend, raw: Mapping[str, Any]) -> StoredJob:
+    """Read an object as the operator does: what is stored of it, and what it asks for."""
+    state = frontend.load_state(raw)
+    job = frontend.parse(raw, state)
+    return StoredJob(**{each.name: getattr(job, each.name) for each in fields(Job)}, state=state)
 
 
 def make_group(
@@ -74,8 +108,8 @@ def make_job(
     exit_codes: Iterable[int] = (),
     is_deleting: bool = False,
     **fields: Any,
-) -> Job:
-    return Job(
+) -> StoredJob:
+    return StoredJob(
         key=KEY,
         owner=Owner(api_version="example.com/v1", kind="Training", name=KEY.name, uid="job-uid"),
         groups=groups or (make_group(),),
@@ -116,8 +150,13 @@ def make_pod(
     )
 
 
-def seeing(*pods: ObservedPod, services: Iterable[str] | None = None, rules: OperatorConfig | None = None) -> Observed:
+def seeing(*pods: ObservedPod, services: Iterable[str] | None = None, rules: OperatorConfig | None = None) -> Seen:
     """Pods, each with its service unless said otherwise."""
     names = [pod.name for pod in pods] if services is None else services
     there = {name: ObservedService(name=name, uid=f"svc/{name}") for name in names}
-    return Observed(pods=pods, services=there, config=rules or OperatorConfig())
+    return Seen(pods=pods, services=there, config=rules or OperatorConfig())
+
+
+def saying(text: str) -> Message:
+    """A message with any text."""
+    return message(MessageReason.END_REQUESTED, message=text) if text else NO_MESSAGE

@@ -31,6 +31,7 @@ from pliant.model.actions import (
 )
 from pliant.model.job import Job
 from pliant.model.labels import JOB_NAME_LABEL, MANAGED_BY_LABEL, MANAGED_BY_VALUE
+from pliant.model.messages import MessageReason, message
 from pliant.runtime.clock import Clock
 
 REPORTED_CREATE_ERRORS = (BadRequest, Forbidden, Invalid, RetryLater)  # errors that an immediate retry does not fix
@@ -117,7 +118,11 @@ class ActionApplier:
         try:
             await grant_master_access(self._client, job, action, self._plan_store(job).resource)
         except Forbidden as error:
-            event = EmitEvent(reason="FailedGrantAccess", message=str(error), is_warning=True)
+            event = EmitEvent(
+                reason="FailedGrantAccess",
+                message=message(MessageReason.FAILED_GRANT_ACCESS, message=str(error)),
+                is_warning=True,
+            )
             self.events.emit(job.owner, job.key.namespace, event)
             if action.should_create_account:
                 raise

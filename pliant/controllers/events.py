@@ -13,18 +13,24 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from pliant.errors import AlreadyExists, ApiError, LeaseLost, NotFound, ServerError, TooManyRequests, Unreachable
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import Resource
 from pliant.model.actions import EmitEvent
+from pliant.model.english import render
 from pliant.model.job import Owner
+from pliant.model.messages import Message, MessageReason, message
 from pliant.runtime.clock import Clock
 
 EVENTS_RESOURCE = Resource("events.k8s.io", "v1", "events", "Event")
 REPORTING_CONTROLLER = "pliant"
 EVENT_ACTION = "Reconcile"
 MAX_NOTE_BYTES = 1024
-SUPPRESSED_NOTE = "further events with this reason are only counted"
+MESSAGE_ANNOTATION = "pliant/message"
+"""The reason and the parameters of the note as JSON, for programs."""
+SUPPRESSED_MESSAGE = message(MessageReason.EVENTS_SUPPRESSED)
 
 DUPLICATE_WINDOW_SECONDS = 2.0
 """Seconds within which a repetition is not counted: a reconcile after a conflict emits its events again."""
@@ -82,8 +88,8 @@ class EventRecorder:
             self._count_repeat(known, now)
             return
         if not self._take_token(regarding.uid, now):
-            event = EmitEvent(reason=event.reason, message=SUPPRESSED_NOTE, is_warning=event.is_warning)
-            name = _event_name(regarding, event.reason, SUPPRESSED_NOTE)
+            event = EmitEvent(reason=event.reason, message=SUPPRESSED_MESSAGE, is_warning=event.is_warning)
+            name = _event_name(regarding, event.reason, SUPPRESSED_MESSAGE)
             if (known := self._recorded.get(name)) is not None:
                 self._count_repeat(known, now)
                 return
@@ -117,7 +123,8 @@ class EventRecorder:
     def _count_repeat(self, recorded: _RecordedEvent, now: float) -> None:
         self._recorded.move_to_end(recorded.name)
         is_new_occurrence = (
-            now - recorded.emitted_at >= DUPLICATE_WINDOW_SECONDS or recorded.event.message == SUPPRESSED_NOTE
+            now - recorded.emitted_at >= DUPLICATE_WINDOW_SECONDS
+            or recorded.event.message.reason == MessageReason.EVENTS_SUPPRESSED
         )
         recorded.emitted_at = now
         if is_new_occurrence:
@@ -178,7 +185,11 @@ class EventRecorder:
         body: dict[str, Any] = {
             "apiVersion": EVENTS_RESOURCE.api_version,
             "kind": EVENTS_RESOURCE.kind,
-            "metadata": {"name": recorded.name, "namespace": recorded.namespace},
+            "metadata": {
+                "name": recorded.name,
+                "namespace": recorded.namespace,
+                "annotations": {MESSAGE_ANNOTATION: msgspec.json.encode(recorded.event.message).decode()},
+            },
             "regarding": {
                 "apiVersion": regarding.api_version,
                 "kind": regarding.kind,
@@ -187,7 +198,7 @@ class EventRecorder:
                 "uid": regarding.uid,
             },
             "reason": recorded.event.reason,
-            "note": _truncate_note(recorded.event.message),
+            "note": _truncate_note(render(recorded.event.message)),
             "type": "Warning" if recorded.event.is_warning else "Normal",
             "action": EVENT_ACTION,
             "eventTime": _format_time(recorded.first_at),
@@ -221,8 +232,8 @@ class EventRecorder:
         log.log(level, "event not written", extra=extra)
 
 
-def _event_name(regarding: Owner, reason: str, message: str) -> str:
-    digest = hashlib.sha256(f"{regarding.uid}/{reason}/{message}".encode()).hexdigest()[:16]
+def _event_name(regarding: Owner, reason: str, message: Message) -> str:
+    digest = hashlib.sha256(f"{regarding.uid}/{reason}/{render(message)}".encode()).hexdigest()[:16]
     return f"{regarding.name}.{digest}"
 
 
@@ -234,6 +245,6 @@ def _format_time(time: datetime) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _truncate_note(message: str) -> str:
-    """Truncate a message to the size limit of an event note, which is in bytes."""
-    return message.encode()[:MAX_NOTE_BYTES].decode(errors="ignore")
+def _truncate_note(text: str) -> str:
+    """Truncate a text to the size limit of an event note, which is in bytes."""
+    return text.encode()[:MAX_NOTE_BYTES].decode(errors="ignore")

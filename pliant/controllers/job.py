@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -24,12 +24,14 @@ from pliant.kube.client import KubeClient
 from pliant.kube.codec import build_merge_patch
 from pliant.kube.objects import Pod, Service
 from pliant.kube.resources import Resource
-from pliant.model.actions import EmitEvent, JobStatusUpdate
+from pliant.model.actions import Act, EmitEvent, JobStatusUpdate, PersistTransition
 from pliant.model.framework import Framework
 from pliant.model.job import Job, JobKey, Owner
 from pliant.model.labels import MANAGED_BY_VALUE
+from pliant.model.messages import MessageReason, message
 from pliant.model.operator_config import OperatorConfig
 from pliant.model.scale_plans import ScalePlan
+from pliant.model.state import EngineState
 from pliant.plugins.registry import framework_of
 from pliant.runtime.clock import Clock
 
@@ -82,7 +84,9 @@ class JobReconciler:
             self._unregister_from_autoscaler(key)
             return orphan_wait
         try:
-            return shortest_wait(orphan_wait, await self._reconcile_job(self._frontend.parse(raw), raw))
+            state = self._frontend.load_state(raw)
+            job = self._frontend.parse(raw, state)
+            return shortest_wait(orphan_wait, await self._reconcile_job(job, state, raw))
         except InvalidSpec as error:
             # The autoscaler must not plan with a job that cannot follow its recommendations.
             self._unregister_from_autoscaler(key)
@@ -98,30 +102,47 @@ class JobReconciler:
             *[await orphans.delete_orphans(key, live_uid, nodes, config) for orphans in self._orphan_cleaners]
         )
 
-    async def _reconcile_job(self, job: Job, raw: Mapping[str, Any]) -> timedelta | None:
+    async def _reconcile_job(self, job: Job, state: EngineState | None, raw: Mapping[str, Any]) -> timedelta | None:
         """Decide on a valid job and apply the decision; return when to reconcile it again."""
         if job.managed_by not in ("", MANAGED_BY_VALUE):
             self._unregister_from_autoscaler(job.key)
             return None
         cluster = self._dependencies
         if cluster.recommendations.job_observer is not None:
-            cluster.recommendations.job_observer.observe_job(job, progress_fields(raw_status(raw)).get("progress", {}))
+            progress = progress_fields(raw_status(raw)).get("progress", {})
+            cluster.recommendations.job_observer.observe_job(job, state, progress)
         cached, wait = self._cached_objects(job)
-        observed = observe(job, cached, cluster.node_faults, cluster.config)
-        decision = decide(job, observed, self._framework_of(job), self._clock.now())
-
-        if decision.transition_status is not None:
-            await self._patch_status(job, raw, decision.transition_status)
-            await self._dependencies.applier.apply(job, decision.actions)
+        decision = decide(
+            job,
+            state,
+            observe(job, cached, cluster.node_faults),
+            self._framework_of(job),
+            self._clock.now(),
+            config=cluster.config,
+            recommendations=cluster.recommendations.for_job(job.owner.uid),
+        )
+        if isinstance(decision, PersistTransition):
+            await self._patch_status(job, raw, decision.status)
+            await cluster.applier.apply(job, (decision.event,))
             return None  # the status write triggers the next reconcile
+        if decision.status is None and state is not None and self._frontend.has_validation_error(raw_status(raw)):
+            # The spec was rejected and is valid now: the unchanged status clears the rejection.
+            unchanged = JobStatusUpdate(state=state, replica_counts=state.replica_counts)
+            decision = replace(decision, status=unchanged)
+        return await self._act(job, raw, decision, wait)
+
+    async def _act(
+        self, job: Job, raw: Mapping[str, Any], decision: Act, plan_wait: timedelta | None
+    ) -> timedelta | None:
+        """Run the actions and write the statuses; return when to reconcile the job again."""
         create_errors = await self._dependencies.applier.apply(job, decision.actions)
         if self._masters is not None:
             await self._masters.plan_store.write_statuses(job, decision.plan_statuses)
-        for status in decision.status_updates.values() or self._stale_rejection_status(job, raw):
-            await self._patch_status(job, raw, status)
+        if decision.status is not None:
+            await self._patch_status(job, raw, decision.status)
         # The status message names earlier create errors; no other change might trigger its update once they are over.
         had_errors = self._record_create_errors(job, create_errors)
-        return timedelta(0) if had_errors else shortest_wait(decision.requeue_after, wait)
+        return timedelta(0) if had_errors else shortest_wait(decision.requeue_after, plan_wait)
 
     def _cached_objects(self, job: Job) -> tuple[CachedJobObjects, timedelta | None]:
         """Return the cached objects of a job, and the delay until plans that are held back become visible."""
@@ -136,7 +157,6 @@ class JobReconciler:
             pods=_in_job_namespace(job, cluster.pods.by_index(OWNER_UID_INDEX, uid)),
             services=_in_job_namespace(job, cluster.services.by_index(OWNER_UID_INDEX, uid)),
             create_errors=self._create_errors.get(job.key, {}),
-            recommendations=cluster.recommendations.for_job(uid),
             external_pods=external_pods,
             plans=plans,
         )
@@ -159,12 +179,6 @@ class JobReconciler:
         rendered = self._frontend.render_status(status, before, job)
         await self._patch_raw_status(job.key, raw, {**rendered, **progress_fields(before), **progress})
 
-    def _stale_rejection_status(self, job: Job, raw: Mapping[str, Any]) -> tuple[JobStatusUpdate, ...]:
-        """Return the unchanged status of a job whose spec was rejected and is now valid, to clear the rejection."""
-        if job.state is None or not self._frontend.has_validation_error(raw_status(raw)):
-            return ()
-        return (JobStatusUpdate(state=job.state, replica_counts=job.state.replica_counts),)
-
     def _record_create_errors(self, job: Job, create_errors: dict[str, str]) -> bool:
         """Remember create errors for the next reconcile and raise RetryLater.
 
@@ -176,7 +190,8 @@ class JobReconciler:
         self._create_errors[job.key] = create_errors
         name, error = next(iter(create_errors.items()))
         if create_errors != before:
-            event = EmitEvent(reason="FailedCreate", message=f"{name}: {error}", is_warning=True)
+            failure = message(MessageReason.FAILED_CREATE, object=name, error=error)
+            event = EmitEvent(reason=str(MessageReason.FAILED_CREATE), message=failure, is_warning=True)
             self._dependencies.applier.events.emit(job.owner, job.key.namespace, event)
         raise RetryLater(f"cannot create {name}: {error}")
 
@@ -197,19 +212,19 @@ class JobReconciler:
             f"the installed CRD prunes status.{STATE_FIELD} of {self.resource.kind}: engine state cannot be persisted"
         )
         fix = f"install ours: pliant crds --kinds {self.resource.full_name} | kubectl apply -f -"
-        self._emit_warning(key, raw, "StatusPruned", f"{problem}; {fix}")
+        self._emit_warning(key, raw, MessageReason.STATUS_PRUNED, f"{problem}; {fix}")
         raise RetryLater(f"{problem}; {fix}")
 
     async def _reject_spec(self, key: JobKey, raw: Mapping[str, Any], error: InvalidSpec) -> None:
-        await self._patch_raw_status(
-            key, raw, self._frontend.add_validation_error(error, raw_status(raw), self._clock.now())
-        )
-        self._emit_warning(key, raw, "InvalidSpec", str(error))
+        generation = raw["metadata"].get("generation", 0)
+        status = self._frontend.add_validation_error(error, raw_status(raw), self._clock.now(), generation)
+        await self._patch_raw_status(key, raw, status)
+        self._emit_warning(key, raw, MessageReason.INVALID_SPEC, str(error))
 
-    def _emit_warning(self, key: JobKey, raw: Mapping[str, Any], reason: str, message: str) -> None:
+    def _emit_warning(self, key: JobKey, raw: Mapping[str, Any], reason: MessageReason, text: str) -> None:
         resource, uid = self.resource, raw["metadata"]["uid"]
         owner = Owner(api_version=resource.api_version, kind=resource.kind, name=key.name, uid=uid)
-        event = EmitEvent(reason=reason, message=message, is_warning=True)
+        event = EmitEvent(reason=str(reason), message=message(reason, message=text), is_warning=True)
         self._dependencies.applier.events.emit(owner, key.namespace, event)
 
 

@@ -11,17 +11,7 @@ from pliant.controllers.node_faults import NodeFaultDetector
 from pliant.kube.objects import ContainerStatus, ContainerTerminated, Pod, Service
 from pliant.model import labels
 from pliant.model.job import Job, Naming
-from pliant.model.observed import (
-    NodeFault,
-    Observed,
-    ObservedPod,
-    ObservedService,
-    PodExit,
-    PodPhase,
-    ScaleRecommendation,
-    StuckContainer,
-)
-from pliant.model.operator_config import OperatorConfig
+from pliant.model.observed import NodeFault, Observed, ObservedPod, ObservedService, PodExit, PodPhase, StuckContainer
 from pliant.model.scale_plans import ScalePlan
 
 MAX_MESSAGE_LENGTH = 300
@@ -48,17 +38,11 @@ class CachedJobObjects:
     pods: Iterable[Pod] = ()
     services: Iterable[Service] = ()
     create_errors: Mapping[str, str] = field(default_factory=dict)
-    recommendations: Mapping[str, ScaleRecommendation] = field(default_factory=dict)
     external_pods: Iterable[Pod] = ()  # pods that the job's master created
     plans: tuple[ScalePlan, ...] = ()
 
 
-def observe(
-    job: Job,
-    objects: CachedJobObjects,
-    node_faults: NodeFaultDetector | None = None,
-    config: OperatorConfig | None = None,
-) -> Observed:
+def observe(job: Job, objects: CachedJobObjects, node_faults: NodeFaultDetector | None = None) -> Observed:
     main_containers = {labels.normalize_group_name(group.name): group.main_containers for group in job.groups}
     managed = ((pod, _PodIdentity.from_labels(pod, job.naming)) for pod in objects.pods)
     external = ((pod, _PodIdentity.from_external_labels(pod, job.naming)) for pod in objects.external_pods)
@@ -70,8 +54,6 @@ def observe(
         pods=tuple(pods),
         services={service.metadata.name: _observe_service(service) for service in objects.services},
         create_errors=objects.create_errors,
-        recommendations=objects.recommendations,
-        config=config or OperatorConfig(),
         plans=objects.plans,
     )
 

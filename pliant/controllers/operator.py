@@ -28,6 +28,7 @@ from pliant.kube.transport.write_limiter import AdaptiveWriteLimiter
 from pliant.model.job import Job, JobKey
 from pliant.model.labels import MANAGED_BY_LABEL, MANAGED_BY_VALUE
 from pliant.model.operator_config import OperatorConfig
+from pliant.model.state import EngineState
 from pliant.plugins.registry import registered_kinds
 from pliant.runtime.clock import Clock
 from pliant.runtime.controller import Controller
@@ -171,15 +172,18 @@ class Operator:
                 if kind.masters is not None:
                     kind.masters.on_nodes_changed(names)
 
-    def _list_jobs(self) -> Iterator[Job]:
+    def _list_jobs(self) -> Iterator[tuple[Job, EngineState | None]]:
         for kind in self._kinds.values():
             for listed in kind.jobs.store.all():
                 # The caller may await between two jobs: read the current object.
                 raw = kind.jobs.store.get(listed["metadata"]["namespace"], listed["metadata"]["name"])
+                if raw is None:
+                    continue
                 with suppress(InvalidSpec):
-                    job = kind.frontend.parse(raw) if raw is not None else None
-                    if job is not None and job.managed_by in ("", MANAGED_BY_VALUE):
-                        yield job
+                    state = kind.frontend.load_state(raw)
+                    job = kind.frontend.parse(raw, state)
+                    if job.managed_by in ("", MANAGED_BY_VALUE):
+                        yield job, state
 
     def _enqueue_job(self, job: Job) -> None:
         self._kinds[job.owner.api_version, job.owner.kind].controller.queue.add(job.key)

@@ -9,7 +9,6 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
-from pliant.engine.plans.membership import PLIANT_MASTER_OPTION
 from pliant.errors import Conflict, NotFound
 from pliant.frontends.frontend import PlanFrontend
 from pliant.frontends.status.engine_state import raw_status
@@ -159,7 +158,8 @@ class ScalePlanStore:
             self._plans.apply_own_deletion(meta["namespace"], meta["name"], meta["uid"])
 
     def _is_claimable_by_master(self, job: Job, plan: ScalePlan) -> bool:
-        return bool(self.kind.claim_label) and plan.is_manual and not job.framework_options.get(PLIANT_MASTER_OPTION)
+        has_claiming_master = job.master is not None and job.master.claims_manual_plans
+        return bool(self.kind.claim_label) and plan.is_manual and has_claiming_master
 
     def _parsed_plan(self, raw: RawPlan) -> ScalePlan:
         """Return the parsed plan; each version of the object is parsed once."""

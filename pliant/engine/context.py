@@ -4,33 +4,47 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 from msgspec.structs import replace
 
+from pliant.engine.plans.membership import job_in_effect, match_pods_to_replicas
 from pliant.engine.pods.replicas import Replicas
 from pliant.model.job import Job
+from pliant.model.messages import Message
 from pliant.model.observed import Observed
 from pliant.model.operator_config import OperatorConfig
-from pliant.model.state import EngineState, PhaseStart, TimelineEntry
+from pliant.model.state import EngineState, JobPhase, PhaseStart, TimelineEntry
 
 MAX_TIMELINE_ENTRIES = 24
 """Older entries are dropped, so that the status stays small however often a job restarts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Context:
-    job: Job
-    """The job with its groups at the sizes in effect."""
-    requested_job: Job
+    spec: Job
     """The job as its current spec defines it."""
-    observed: Observed
+    before: EngineState | None
+    """The stored state; None for a new job."""
     state: EngineState
-    replicas: Replicas
+    """The state that this decision builds."""
+    observed: Observed
+    config: OperatorConfig
     now: datetime
 
+    @cached_property
+    def job(self) -> Job:
+        """The job with the sizes and members in effect."""
+        return job_in_effect(self.spec, self.state, self.before)
+
+    @cached_property
+    def replicas(self) -> Replicas:
+        return match_pods_to_replicas(self.job, self.observed, self.state, self.config, self.now)
+
     @property
-    def config(self) -> OperatorConfig:
-        return self.observed.config
+    def is_suspended(self) -> bool:
+        """Whether the job has been suspended; `job.is_suspended` is whether it should be."""
+        return self.state.phase is JobPhase.SUSPENDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,19 +53,19 @@ class Transition:
 
     state: EngineState
     reason: str
-    message: str
+    message: Message
     is_warning: bool = True
 
 
 def make_transition(
-    state: EngineState, at: datetime, reason: str, message: str, *, is_warning: bool = True
+    state: EngineState, at: datetime, reason: str, message: Message, *, is_warning: bool = True
 ) -> Transition:
     """Return the transition to `state`, with a timeline entry."""
     state = with_timeline_entry(state, at, reason, message)
     return Transition(state=state, reason=reason, message=message, is_warning=is_warning)
 
 
-def with_timeline_entry(state: EngineState, at: datetime, reason: str, message: str = "") -> EngineState:
+def with_timeline_entry(state: EngineState, at: datetime, reason: str, message: Message) -> EngineState:
     entry = TimelineEntry(at=at, reason=reason, message=message)
     return replace(state, timeline=(*state.timeline, entry)[-MAX_TIMELINE_ENTRIES:])
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from datetime import datetime
 
 from msgspec.structs import replace
 
 from pliant.engine.context import Context, Transition, make_transition
+from pliant.engine.plans.membership import membership_of
 from pliant.model.job import Job, ReplicaGroup, ResizeMode
+from pliant.model.messages import AUTOSCALING_DISABLED, BOUNDS_EDITED, Message, MessageReason, message
 from pliant.model.observed import ScaleRecommendation
 from pliant.model.state import EngineState, GroupState, JobPhase, SizeAdvice, SizeRequest, SizeRequester
 
@@ -27,36 +28,27 @@ def with_size_requests(
     return replace(state, groups={**state.groups, **groups})
 
 
-def with_applied_sizes(job: Job, state: EngineState) -> Job:
-    """Return the job with its groups at the sizes in effect."""
-    sizes = {group.name: state.group(group.name).applied_size for group in job.groups}
-    if all(sizes[group.name] in (None, group.size) for group in job.groups):
-        return job
-    groups = [(group, sizes[group.name]) for group in job.groups]
-    resized = (group if size is None else dataclasses.replace(group, size=size) for group, size in groups)
-    return dataclasses.replace(job, groups=tuple(resized))
-
-
 def resize_groups(context: Context) -> Transition | None:
     """Apply the wanted sizes; the outcomes of removed replicas are dropped and do not count as failures."""
-    wanted = {group.name: wanted_size(group, context.state.group(group.name)) for group in context.requested_job.groups}
-    groups = [group for group in context.requested_job.groups if not group.is_master_managed]
+    wanted = {group.name: wanted_size(group, context.state.group(group.name)) for group in context.spec.groups}
+    groups = [group for group in context.spec.groups if membership_of(group).is_engine_managed]
     changed = [group for group in groups if context.state.group(group.name).applied_size != wanted[group.name]]
     is_suspended = context.state.phase is JobPhase.SUSPENDED  # all replicas start with the new sizes when it resumes
     resizable = [group for group in changed if group.resize_mode is not ResizeMode.FIXED or is_suspended]
     if not resizable:
         return _reject_resize(context, changed, wanted)
     before = {group.name: context.state.group(group.name) for group in resizable}
-    changes = ", ".join(f"{name} from {state.applied_size} to {wanted[name]}" for name, state in before.items())
-    persisted = context.job.state or context.state
-    requesters = {_describe_requester(state, persisted.group(name)) for name, state in before.items()}
-    message = f"resizing {changes} ({' and '.join(sorted(requesters))})"
+    persisted = context.before or context.state
+    changes = tuple(
+        _resize_message(name, group_state, persisted.group(name), wanted[name]) for name, group_state in before.items()
+    )
+    resized = Message(MessageReason.GROUPS_RESIZED, {}, changes)
     after = {name: _with_size(group_state, wanted[name]) for name, group_state in before.items()}
     state = replace(context.state, groups={**context.state.groups, **after})
     if any(group.resize_mode is not ResizeMode.JOIN for group in resizable):
-        message = message if is_suspended else f"{message}; all replicas restart"
-        state = _restart_all(context.job, state, message)
-    return make_transition(state, context.now, RESIZED_REASON, message, is_warning=False)
+        resized = resized if is_suspended else Message(MessageReason.GROUPS_RESIZED, {"restarts": 1}, changes)
+        state = _restart_all(context.job, state, resized)
+    return make_transition(state, context.now, RESIZED_REASON, resized, is_warning=False)
 
 
 def wanted_size(group: ReplicaGroup, group_state: GroupState) -> int:
@@ -72,23 +64,17 @@ def is_superseded(recommendation: ScaleRecommendation, requests: Mapping[SizeReq
     return recommendation.observed_at is not None and any(at > recommendation.observed_at for at in times)
 
 
-_REQUESTER_MESSAGES = {
-    SizeRequester.MASTER: "requested by the master",
-    SizeRequester.MANUAL_PLAN: "requested by a ScalePlan",
-    SizeRequester.SPEC: "replicas was edited",
-    SizeRequester.SCALE: "scaled",
-    None: "bounds were edited",
-}
-
-
-def _describe_requester(group_state: GroupState, previous: GroupState) -> str:
+def _resize_message(name: str, group_state: GroupState, persisted: GroupState, size: int) -> Message:
     latest = group_state.latest_requester
+    parameters: dict[str, str | int | None] = {"group": name, "before": group_state.applied_size or 0, "after": size}
+    had_autoscaler_size = persisted.latest_requester is SizeRequester.AUTOSCALER
     if latest is SizeRequester.AUTOSCALER:
-        return f"autoscaler: {group_state.size_requests[latest].message}"
-    had_autoscaler_size = previous.latest_requester is SizeRequester.AUTOSCALER
-    if had_autoscaler_size and SizeRequester.AUTOSCALER not in group_state.size_requests:
-        return "autoscaling was disabled"
-    return _REQUESTER_MESSAGES[latest]
+        parameters |= {"requestedBy": str(latest), "message": group_state.size_requests[latest].message}
+    elif had_autoscaler_size and SizeRequester.AUTOSCALER not in group_state.size_requests:
+        parameters["requestedBy"] = AUTOSCALING_DISABLED
+    else:
+        parameters["requestedBy"] = BOUNDS_EDITED if latest is None else str(latest)
+    return message(MessageReason.GROUP_RESIZED, **parameters)
 
 
 def _reject_resize(
@@ -96,17 +82,25 @@ def _reject_resize(
 ) -> Transition | None:
     """Record and report a size that a group of fixed size rejects; each size is reported once."""
     groups: dict[str, GroupState] = {}
-    messages = []
+    rejections = []
     for group in fixed_groups:
         group_state, size = context.state.group(group.name), wanted_sizes[group.name]
         if group_state.rejected_size != size:
             groups[group.name] = replace(group_state, rejected_size=size)
-            kept_size = group_state.applied_size
-            messages.append(f"{group.name} keeps size {kept_size}, size {size} is rejected: {group.fixed_size_reason}")
+            rejections.append(
+                message(
+                    MessageReason.GROUP_SIZE_FIXED,
+                    group=group.name,
+                    size=group_state.applied_size or 0,
+                    rejected=size,
+                    cause=group.fixed_size_reason,
+                )
+            )
     if not groups:
         return None
     state = replace(context.state, groups={**context.state.groups, **groups})
-    return make_transition(state, context.now, RESIZE_REJECTED_REASON, "; ".join(messages))
+    rejected = Message(MessageReason.RESIZE_REJECTED, {}, tuple(rejections))
+    return make_transition(state, context.now, RESIZE_REJECTED_REASON, rejected)
 
 
 def _with_group_requests(
@@ -174,15 +168,8 @@ def _with_size(group_state: GroupState, size: int) -> GroupState:
     )
 
 
-def _restart_all(job: Job, state: EngineState, message: str) -> EngineState:
+def _restart_all(job: Job, state: EngineState, message: Message) -> EngineState:
     """Restart all replicas without charging a restart and without backoff: a resize is not a failure."""
-    names = [group.name for group in job.groups if not group.is_master_managed]
-    groups = {name: with_new_attempt(state.group(name)) for name in names}
+    groups = {group.name: membership_of(group).restart(state.group(group.name)) for group in job.groups}
     phase = JobPhase.RESTARTING if state.phase is JobPhase.RUNNING else state.phase
     return replace(state, phase=phase, message=message, groups={**state.groups, **groups})
-
-
-def with_new_attempt(group_state: GroupState) -> GroupState:
-    """Start a new attempt of all replicas of a group; pods of earlier attempts become stale."""
-    attempt = group_state.attempt + 1
-    return replace(group_state, attempt=attempt, job_min_attempt=attempt, index_min_attempts={}, replica_outcomes={})

@@ -101,8 +101,8 @@ def _encode_cluster(job_identity: _JobIdentity) -> str:
 
 
 def _list_addresses(job: Job, group: ReplicaGroup) -> Iterator[str]:
-    if group.name == PS_TYPE and job.state is not None and job.state.ps_hosts:
-        yield from job.state.ps_hosts
+    if group.name == PS_TYPE and job.server_addresses:
+        yield from job.server_addresses
         return
     port = next((port.number for port in group.ports), 0)
     for rank in _list_ranks(job, group):
@@ -112,8 +112,7 @@ def _list_addresses(job: Job, group: ReplicaGroup) -> Iterator[str]:
 
 def _list_ranks(job: Job, group: ReplicaGroup) -> list[Rank]:
     """Return the members of a group in rank order; if two share a rank, the one with the higher ID."""
-    members = job.state.group(group.name).members if job.state else {}
     by_rank: dict[int, tuple[int, GroupMember]] = {}
-    for index, member in sorted(members.items()):
+    for index, member in sorted(group.members.items()):
         by_rank[member.rank] = (index, member)
     return [Rank(group=group, index=index, attempt=0, member=each) for _, (index, each) in sorted(by_rank.items())]

@@ -82,9 +82,7 @@ class RoleAssignment:
 
 def group_restart_id(job: Job, group: ReplicaGroup) -> str:
     """Return an ID that changes when the whole group restarts and is unique to the job."""
-    group_state = job.state.group(group.name) if job.state else None
-    attempt = max(group_state.job_min_attempt, group_state.group_min_attempt) if group_state else 0
-    return blake2b(f"{job.owner.uid}/{attempt}".encode(), digest_size=8).hexdigest()
+    return blake2b(f"{job.owner.uid}/{group.generation}".encode(), digest_size=8).hexdigest()
 
 
 def gpus_per_replica(group: ReplicaGroup) -> int:

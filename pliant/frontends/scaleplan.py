@@ -188,7 +188,7 @@ def _plan_requests(spec: ScalePlanSpec) -> dict[str, Any]:
         "create_pods": _pod_requests(spec.create_pods, "spec.createPods"),
         "remove_pods": _pod_requests(spec.remove_pods, "spec.removePods"),
         "migrate_pods": _pod_requests(spec.migrate_pods, "spec.migratePods"),
-        "ps_hosts": tuple(spec.ps_hosts),
+        "server_addresses": tuple(spec.ps_hosts),
         "reason": _truncate_reason(" ".join(spec.reason.split())),
     }
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from enum import StrEnum
 from typing import Any
 
-from pliant.model.job import JobKey
+from pliant.model.messages import Message
 from pliant.model.observed import ObservedPod
 from pliant.model.scale_plans import PlanStatus
 from pliant.model.state import EngineState, ReplicaCounts
@@ -39,13 +40,23 @@ class GrantMasterAccess:
     should_create_account: bool
 
 
+class PodDeletionReason(StrEnum):
+    JOB_ENDED = "JobEnded"
+    JOB_SUSPENDED = "JobSuspended"
+    NODE_LOST = "NodeLost"
+    REPLACED = "Replaced"
+    """A newer attempt of the replica replaces the pod."""
+    REMOVED = "Removed"
+    """The replica is no longer part of the job."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletePod:
     """Delete the pod with this UID; a later pod of the same name stays."""
 
     name: str
     uid: str
-    reason: str
+    reason: PodDeletionReason
     is_forced: bool = False
     """Delete with grace period 0: the node is dead, so no kubelet can confirm that the pod has stopped."""
     prevents_relaunch: bool = False
@@ -72,7 +83,7 @@ class DeleteJob:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmitEvent:
     reason: str
-    message: str
+    message: Message
     is_warning: bool = False
 
 
@@ -100,17 +111,27 @@ class JobStatusUpdate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """What to do next for one job.
+class PersistTransition:
+    """Write the status, then emit the event; the write triggers the next reconciliation, which acts on it.
 
-    If `intent` is set, the controller writes it to the status first and ends the reconciliation: a step that must
-    not be decided twice is persisted first, and the next reconciliation acts on it. Besides an intent there are only
-    events, which are emitted after the write. Without an intent, the actions run first; the statuses follow.
+    A step that must not be decided twice is persisted before anything is done about it.
     """
 
-    transition_status: JobStatusUpdate | None = None
+    status: JobStatusUpdate
+    event: EmitEvent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Act:
+    """Run the actions in order, then write the statuses of plans, then that of the job."""
+
     actions: tuple[Action, ...] = ()
-    status_updates: Mapping[JobKey, JobStatusUpdate] = field(default_factory=dict)
+    status: JobStatusUpdate | None = None
+    """None if the stored status is still right, or may be written later."""
     plan_statuses: Mapping[str, PlanStatus] = field(default_factory=dict)
-    """Statuses of ScalePlans by name; written before the status of the job."""
+    """Statuses of ScalePlans by name."""
     requeue_after: timedelta | None = None
+
+
+Decision = PersistTransition | Act
+"""What to do next for one job."""

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from pliant.errors import InvalidSpec
-from pliant.model.state import EngineState, JobPhase, SizeRequester
+from pliant.model.state import GroupMember, JobPhase, SizeRequester
 
 
 class JobKey(NamedTuple):
@@ -129,7 +129,15 @@ class ReplicaGroup:
     otherwise the engine runs `size` replicas with indexes from 0."""
     is_master: bool = False
     """Whether the group runs the job's master, which has no rank and stays while the job is suspended."""
+    is_server: bool = False
+    """Whether its replicas never exit by themselves: parameter servers."""
     requested_sizes: Mapping[SizeRequester, int] = field(default_factory=dict)
+    members: Mapping[int, GroupMember] = field(default_factory=dict)
+    """The members in effect by ID, if the job's master decides about them."""
+    generation: int = 0
+    """How often all replicas of the group have been restarted together."""
+    path: str = "spec"
+    """The field of the spec that defines the group."""
     template: Mapping[str, Any]
     template_hash: str = ""
     ports: tuple[Port, ...] = ()
@@ -143,7 +151,27 @@ class ReplicaGroup:
 
     def __post_init__(self) -> None:
         if self.size < 0:
-            raise InvalidSpec(f"spec.replicaSpecs.{self.name}.replicas", f"must be 0 or more, got {self.size}")
+            raise InvalidSpec(f"{self.path}.replicas", f"must be 0 or more, got {self.size}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Master:
+    """A program of the job that decides about its members by ScalePlans, and what the engine must do for it."""
+
+    group: str
+    """The replica group that runs the master."""
+    claims_manual_plans: bool = False
+    """Whether it executes the manual plans itself that it has labelled as its own."""
+    claim_timeout: timedelta = timedelta(seconds=10)
+    """How long it may take to claim a manual plan; then the operator executes the plan."""
+    relaunches_deleted_pods: bool = False
+    """Whether it recreates pods of its groups that are deleted, unless it is notified first."""
+    assigns_member_ids: bool = False
+    """Whether it assigns the IDs of members itself, from 0 after every start."""
+    idle_timeout: timedelta | None = None
+    """How long it may run without requesting members before it is restarted; None if it retries by itself."""
+    completion_timeout: timedelta = timedelta(minutes=2)
+    """How long it may take to end a job whose members have succeeded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,9 +195,14 @@ class AutoscalingSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
+    """A job as its spec defines it."""
+
     key: JobKey
     owner: Owner
     groups: tuple[ReplicaGroup, ...]
+    master: Master | None = None
+    server_addresses: tuple[str, ...] = ()
+    """The parameter servers in effect in rank order, if the master lists them."""
     labels: Mapping[str, str] = field(default_factory=dict)
     naming: Naming = field(default_factory=Naming)
     frameworks: tuple[str, ...] = ("generic",)
@@ -199,17 +232,13 @@ class Job:
     scheduler_name: str | None = None
     priority_class: str | None = None
     created_at: datetime
+    generation: int = 0
+    """Increases with every change of the spec."""
     is_deleting: bool = False
     warnings: tuple[str, ...] = ()
     """Problems of the spec that do not prevent the job from running; each is emitted as one event."""
     scalable_group: str = ""
     """The group that `kubectl scale` resizes; empty if there is none."""
-    state: EngineState | None = None
-    """The persisted engine state; None for a new job."""
-
-    @property
-    def has_master(self) -> bool:
-        return any(group.is_master for group in self.groups)
 
     def group(self, name: str) -> ReplicaGroup | None:
         return next((group for group in self.groups if group.name == name), None)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import lru_cache
+
 from pliant.model.framework import Rank
 from pliant.model.job import Job, JobKey, Naming, ReplicaGroup
 
@@ -20,6 +23,7 @@ MEMBER_SERVICE_LABEL = "pliant/service"
 """The service name of a member of a master-managed group: its ID changes, and two members may share a rank."""
 
 
+@lru_cache(maxsize=1024)
 def normalize_group_name(group_name: str) -> str:
     """Return the group name as used in object names and labels: lower case, no slashes."""
     return group_name.lower().replace("/", "-")
@@ -34,6 +38,18 @@ def replica_service_name(job: Job, group: str, index: int) -> str:
     if (override := job.naming.service_overrides.get(name)) is not None:
         return override.format(job=job.key.name, group=name, index=index)
     return format_service_name(job.naming, replica_pod_name(job, group, index))
+
+
+def replica_names(job: Job, group: ReplicaGroup) -> Iterator[tuple[str, str]]:
+    """Yield the pod name and the service name of each replica of a group, by index."""
+    naming, job_name, name = job.naming, job.key.name, normalize_group_name(group.name)
+    pod_format, service_override = naming.pod_overrides.get(name, naming.pod), naming.service_overrides.get(name)
+    for index in range(group.size):
+        pod = pod_format.format(job=job_name, group=name, index=index)
+        if service_override is None:
+            yield pod, format_service_name(naming, pod)
+        else:
+            yield pod, service_override.format(job=job_name, group=name, index=index)
 
 
 def rank_service_name(job: Job, rank: Rank) -> str:
@@ -77,6 +93,13 @@ def replica_selector(job: Job, group: ReplicaGroup, index: int) -> dict[str, str
     }
 
 
+def scalable_group_selector(job: Job) -> str:
+    """Return the label selector of the pods that `kubectl scale` counts; empty if no group can be scaled."""
+    if not job.scalable_group:
+        return ""
+    return f"{JOB_NAME_LABEL}={job.key.name},{REPLICA_GROUP_LABEL}={normalize_group_name(job.scalable_group)}"
+
+
 def service_selector(job: Job, rank: Rank) -> dict[str, str]:
     if rank.member is None:
         return replica_selector(job, rank.group, rank.index)
@@ -97,6 +120,16 @@ def pod_labels(job: Job, rank: Rank) -> dict[str, str]:
 
 def replica_labels(job: Job, rank: Rank) -> dict[str, str]:
     """Return the labels that the pod and the service of a replica share, whatever the attempt."""
+    labels = job_labels(job)
+    if job.naming.labels:
+        labels |= _kind_labels(job, rank)
+    labels |= replica_selector(job, rank.group, rank.index)
+    if rank.member is not None:
+        labels[MEMBER_SERVICE_LABEL] = rank_service_name(job, rank)
+    return labels
+
+
+def _kind_labels(job: Job, rank: Rank) -> dict[str, str]:
     group, member = rank.group, rank.member
     parameters: dict[str, str | int] = {
         "job": job.key.name,
@@ -106,6 +139,4 @@ def replica_labels(job: Job, rank: Rank) -> dict[str, str]:
         "rank": rank.index if member is None else member.rank,
         "relaunches": member.relaunches if member else 0,
     }
-    kind_labels = {label: value.format(**parameters) for label, value in job.naming.labels.items()}
-    service_label = {MEMBER_SERVICE_LABEL: rank_service_name(job, rank)} if member is not None else {}
-    return {**job_labels(job), **kind_labels, **replica_selector(job, group, rank.index), **service_label}
+    return {label: value.format(**parameters) for label, value in job.naming.labels.items()}

@@ -8,7 +8,6 @@ from datetime import datetime
 from enum import StrEnum
 from signal import Signals
 
-from pliant.model.operator_config import OperatorConfig
 from pliant.model.scale_plans import ScalePlan
 from pliant.model.state import SizeAdvice
 
@@ -110,14 +109,11 @@ class ScaleRecommendation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """All that a decision about one job may read besides the job itself."""
+    """The objects of one job in the cluster."""
 
     pods: tuple[ObservedPod, ...] = ()
     services: Mapping[str, ObservedService] = field(default_factory=dict)
     create_errors: Mapping[str, str] = field(default_factory=dict)
     """Messages of the API server for objects it refused to create, by object name."""
-    config: OperatorConfig = field(default_factory=OperatorConfig)
-    recommendations: Mapping[str, ScaleRecommendation] = field(default_factory=dict)
-    """New recommendations of the autoscaler by group; where there is none, the last size request stays in force."""
     plans: tuple[ScalePlan, ...] = ()
     """All ScalePlans of this job, the oldest first."""

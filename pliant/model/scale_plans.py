@@ -59,7 +59,7 @@ class ScalePlan:
     remove_pods: tuple[PlanPodRequest, ...] = ()
     migrate_pods: tuple[PlanPodRequest, ...] = ()
     """Pods to replace by pods with other resources."""
-    ps_hosts: tuple[str, ...] = ()
+    server_addresses: tuple[str, ...] = ()
     """The parameter servers in rank order, if the plan lists them."""
     reason: str = ""
     phase: PlanPhase | None = None

@@ -8,6 +8,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from pliant.model.messages import NO_MESSAGE, Message
+
 Timestamp = Annotated[datetime, Meta(tz=True)]
 
 
@@ -89,14 +91,16 @@ class SizeAdvice(Struct, frozen=True, kw_only=True, rename="camel"):
 class TimelineEntry(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     at: Timestamp
     reason: str
-    message: str = ""
+    """What happened, as the reason of the event: the phase that the job entered, or `Resized`."""
+    message: Message = NO_MESSAGE
+    """Why it happened."""
 
 
 class JobOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The final phase of a job whose end has been decided, and why."""
 
     phase: JobPhase
-    message: str
+    message: Message
     at: Timestamp
     must_delete_all: bool = False
     """Whether all pods are deleted, regardless of the cleanPodPolicy."""
@@ -222,7 +226,9 @@ class GroupState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
 
 class EngineState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     phase: JobPhase
-    message: str = ""
+    message: Message = NO_MESSAGE
+    observed_generation: int = 0
+    """The generation of the spec that the state is based on."""
     started_at: Timestamp
     first_running_at: Timestamp | None = None
     resumed_at: Timestamp | None = None
@@ -249,7 +255,7 @@ class EngineState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     """The ScalePlans that are being executed, by UID."""
     work_done_since: Timestamp | None = None
     """Since when all master-managed members have succeeded while the master keeps the job running."""
-    ps_hosts: tuple[str, ...] = ()
+    server_addresses: tuple[str, ...] = ()
     """The parameter servers in rank order, as listed by the latest plan."""
     phase_start: PhaseStart | None = None
     phase_seconds: dict[JobPhase, float] = {}

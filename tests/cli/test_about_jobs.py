@@ -36,7 +36,7 @@ CODE = """volumeMounts: [{name: code, mountPath: /app}]
 def bert(cluster: OrdinaryUser) -> OrdinaryUser:
     """The user of a cluster with a job `bert`, for tests that do not change it."""
     submit(cluster, "bert")
-    wait_for(cluster, "bert", "all replicas are running")
+    wait_for(cluster, "bert", " Running ")
     return cluster
 
 

@@ -69,7 +69,7 @@ spec:
 
 def test_a_job_is_listed_described_scaled_rested_and_deleted(cluster: OrdinaryUser) -> None:
     said(cluster, "submit", cluster.write("vits.yaml", TORCH))
-    wait_for(cluster, "vits", "all replicas are running")
+    wait_for(cluster, "vits", " Running ")
     assert said(cluster, "scale", "vits", "9", "--wait").out.splitlines() == [
         "vits: Worker 2 → 4 (bounds 1–4); 9 requested",
         "vits: Worker has 4 replicas running",

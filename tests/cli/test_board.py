@@ -26,25 +26,35 @@ from pliant.kube.objects import (
     PodSpec,
     PodStatus,
 )
-from pliant.model.job import Job, JobKey
+from pliant.model.english import render
+from pliant.model.job import JobKey
 from pliant.model.labels import ATTEMPT_LABEL, REPLICA_GROUP_LABEL, REPLICA_INDEX_LABEL
 from pliant.model.state import EngineState, GroupState, JobPhase, RestartCause
-from tests.builders import NOON, make_group, make_job
+from tests.builders import NOON, StoredJob, make_group, make_job, saying
 
 PLAIN = TerminalStyle()
 TOOK = timedelta(seconds=3)
 
 
-def board_with(job: Job, *pods: Pod) -> RunState:
+def note(board: RunState, job: StoredJob) -> None:
+    """What is asked for and what is stored arrive together."""
+    board.update_job(job, job.state)
+
+
+def board_with(job: StoredJob, *pods: Pod) -> RunState:
     board = RunState()
-    board.update_job(job)
+    note(board, job)
     for pod in pods:
         board.update_pod(pod)
     return board
 
 
-def in_phase(phase: JobPhase, message: str = "", groups: dict[str, GroupState] | None = None) -> EngineState:
-    return EngineState(phase=phase, message=message, started_at=NOON, groups=groups or {})
+def in_phase(
+    phase: JobPhase, message: str = "", groups: dict[str, GroupState] | None = None, restart_count: int = 0
+) -> EngineState:
+    return EngineState(
+        phase=phase, message=saying(message), started_at=NOON, groups=groups or {}, restart_count=restart_count
+    )
 
 
 def pod(
@@ -84,7 +94,7 @@ def test_a_line_counts_who_runs_and_who_was_restarted() -> None:
         JobPhase.RUNNING, "fine", {"worker": GroupState(restarts_by_cause={RestartCause.APP: 2, RestartCause.NODE: 1})}
     )
     [line] = board_with(make_job(state=state), pod(0)).group_lines()
-    assert (line.phase, line.running, line.size, line.restarts, line.message) == ("Running", 1, 2, 3, "fine")
+    assert (line.phase, line.running, line.size, line.restarts, render(line.message)) == ("Running", 1, 2, 3, "fine")
 
 
 def test_pods_of_others_are_ignored() -> None:
@@ -103,7 +113,7 @@ def test_members_are_named_shortly_when_there_is_one_job_and_fully_when_there_ar
     board = board_with(make_job())
     assert board.log_prefix(pod(1)) == "worker-1"
     other = make_job()
-    board.update_job(replace(other, key=JobKey("default", "other"), owner=replace(other.owner, uid="other")))
+    note(board, replace(other, key=JobKey("default", "other"), owner=replace(other.owner, uid="other")))
     assert board.log_prefix(pod(1)) == "demo-worker-1"
 
 
@@ -111,7 +121,7 @@ def test_a_run_is_over_when_every_job_is() -> None:
     board = board_with(make_job(state=in_phase(JobPhase.SUCCEED)))
     assert board.are_all_jobs_finished()
     other = make_job()
-    board.update_job(replace(other, key=JobKey("default", "other"), owner=replace(other.owner, uid="other")))
+    note(board, replace(other, key=JobKey("default", "other"), owner=replace(other.owner, uid="other")))
     assert not board.are_all_jobs_finished()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 
 import msgspec
@@ -92,7 +91,7 @@ def test_members_that_a_master_made_are_told_of_by_their_titles() -> None:
     raw = foreign_pod({"metadata": {"name": "ej", "uid": "u"}}, 3)
     pod = msgspec.convert({**raw, "status": {"phase": "Running"}}, Pod, strict=False)
     around = JobContext(pods=[pod])
-    places = around.match_replicas(dataclasses.replace(job, state=state), job.created_at)
+    places = around.match_replicas(job, state, job.created_at)
     assert [place.display_name for place in places] == ["dlrover-master-0", "worker-3"]
 
 

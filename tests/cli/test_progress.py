@@ -7,6 +7,7 @@ import pytest
 from pliant.cli.local.run_state import GroupStatusLine
 from pliant.cli.output.live_view import render_group_line
 from pliant.cli.output.progress import TrainingProgress, parse_progress_line, render_bar
+from tests.builders import saying
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ def test_a_share_is_told_only_of_a_known_whole(step: int | None, total: int | No
 def test_the_live_view_paints_a_bar() -> None:
     assert render_bar(0.5, 4) == "██░░"
     line = GroupStatusLine(
-        job="demo", group="worker", phase="Running", running=2, succeeded=0, size=2, restarts=0, message="",
+        job="demo", group="worker", phase="Running", running=2, succeeded=0, size=2, restarts=0, message=saying(""),
         progress=TrainingProgress(step=120, total=240, metrics=(("loss", 0.31),)),
     )  # fmt: skip
     assert "██████████░░░░░░░░░░  50%  step 120/240  loss 0.31" in render_group_line(line, 11).plain
@@ -59,7 +60,7 @@ def test_the_live_view_paints_a_bar() -> None:
 )
 def test_a_narrow_terminal_shortens_the_bar_before_the_numbers(width: int, shown: str) -> None:
     line = GroupStatusLine(
-        job="demo", group="worker", phase="Running", running=2, succeeded=0, size=2, restarts=0, message="",
+        job="demo", group="worker", phase="Running", running=2, succeeded=0, size=2, restarts=0, message=saying(""),
         progress=TrainingProgress(step=120, total=240, metrics=(("loss", 0.31),)),
     )  # fmt: skip
     assert render_group_line(line, 11, width).plain == shown

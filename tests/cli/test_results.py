@@ -16,8 +16,9 @@ from pliant.cli.output.job_summary import (
     short_failure_text,
 )
 from pliant.frontends import FRONTENDS
+from pliant.model.messages import Message, MessageReason, message
 from pliant.model.state import EngineState, JobPhase, PhaseStart, ReplicaFailure, RestartCause
-from tests.builders import NOON, make_job
+from tests.builders import NOON, make_job, saying
 
 [AITJ, *_] = FRONTENDS.values()
 
@@ -67,10 +68,13 @@ def test_the_present_phase_counts_until_now() -> None:
     assert phase_durations_text(state, NOON + timedelta(seconds=60)) == "queued 5.0s, running 2m00s; total 2m05s"
 
 
-def job(message: str, progress: Any) -> JobObject:
+ALL_RUNNING = message(MessageReason.ALL_REPLICAS_RUNNING)
+
+
+def job(message: Message, progress: Any) -> JobObject:
     raw = {"metadata": {"name": "demo"}, "status": {"progress": progress}}
     state = EngineState(phase=JobPhase.RUNNING, message=message, started_at=NOON)
-    return JobObject(frontend=AITJ, raw=raw, job=make_job(state=state))
+    return JobObject(frontend=AITJ, raw=raw, job=make_job(), state=state)
 
 
 def test_what_members_reported_stands_where_all_is_well_and_beside_everything_else() -> None:
@@ -81,9 +85,9 @@ def test_what_members_reported_stands_where_all_is_well_and_beside_everything_el
         "reportedBy": "worker-0",
         "time": NOON.isoformat(),
     }
-    assert message_with_progress(job("all replicas are running", told)) == "step 5/10  loss 0.5"
-    assert message_with_progress(job("1 member running", told)) == "1 member running; step 5/10  loss 0.5"
-    assert message_with_progress(job("all replicas are running", None)) == "all replicas are running"
-    assert message_with_progress(job("all replicas are running", {"step": "x"})) == "all replicas are running"
+    assert message_with_progress(job(ALL_RUNNING, told)) == "step 5/10  loss 0.5"
+    assert message_with_progress(job(saying("1 member running"), told)) == "1 member running; step 5/10  loss 0.5"
+    assert message_with_progress(job(ALL_RUNNING, None)) == "all replicas are running"
+    assert message_with_progress(job(ALL_RUNNING, {"step": "x"})) == "all replicas are running"
     later = NOON + timedelta(minutes=1)
-    assert progress_detail_text(job("", told), later) == "step 5/10  loss 0.5 (50%), worker-0, 60s ago"
+    assert progress_detail_text(job(saying(""), told), later) == "step 5/10  loss 0.5 (50%), worker-0, 60s ago"

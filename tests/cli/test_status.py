@@ -45,7 +45,7 @@ def test_jobs_go_on_after_the_cluster_was_killed(user: OrdinaryUser) -> None:
         assert kubeconfig.exists()
         file = user.write("job.yaml", JOB.format(name="bert", command=STEADY, more="").replace("Limit: 1", "Limit: 9"))
         said(user, "submit", file)
-        wait_for(user, "bert", "all replicas are running")
+        wait_for(user, "bert", " Running ")
         [before] = json.loads(said(user, "status", "-o", "json").out)
         assert "another cluster uses" in said(user, "up", "--name", "two", "--data", folder, code=1).err
         process = os.pidfd_open(before["pid"])
@@ -54,7 +54,7 @@ def test_jobs_go_on_after_the_cluster_was_killed(user: OrdinaryUser) -> None:
         os.close(process)
         assert said(user, "status", code=3)
         said(user, "up", "--data", folder)
-        wait_for(user, "bert", "all replicas are running")
+        wait_for(user, "bert", " Running ")
         why = said(user, "why", "bert").out
         assert "worker has used 2 of 9 restarts" in why
     finally:

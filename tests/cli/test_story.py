@@ -19,7 +19,6 @@ from pliant.embedded.object_views import PodView
 from pliant.frontends import FRONTENDS
 from pliant.frontends.status.engine_state import dump_state
 from pliant.kube.objects import Condition, Node, NodeStatus, ObjectMeta, Pod
-from pliant.model.job import Job
 from pliant.model.observed import PodExit
 from pliant.model.state import (
     EngineState,
@@ -32,7 +31,7 @@ from pliant.model.state import (
     SizeRequester,
     TimelineEntry,
 )
-from tests.builders import NOON, make_group, make_job, restarting
+from tests.builders import NOON, StoredJob, make_group, make_job, restarting, saying
 from tests.cli.test_board import pod
 from tests.frontends.paddle_batch import parsed, role
 
@@ -40,17 +39,17 @@ from tests.frontends.paddle_batch import parsed, role
 LATER = NOON + timedelta(minutes=5)
 
 
-def one(job: Job | None, problem: str = "") -> JobObject:
+def one(job: StoredJob | None, problem: str = "") -> JobObject:
     raw = {"metadata": {"name": "demo", "namespace": "default", "uid": "job-uid"}}
-    return JobObject(frontend=AITJ, raw=raw, job=job, parse_error=problem)
+    return JobObject(frontend=AITJ, raw=raw, job=job, state=job.state if job else None, parse_error=problem)
 
 
-def told_of(job: Job | None, *pods: Pod, problem: str = "", **around: Any) -> JobExplanation:
+def told_of(job: StoredJob | None, *pods: Pod, problem: str = "", **around: Any) -> JobExplanation:
     return explain_job(JobEvidence(job_object=one(job, problem), context=JobContext(pods=pods, **around), now=LATER))
 
 
 def state(phase: JobPhase, message: str = "", **fields: Any) -> EngineState:
-    return EngineState(phase=phase, message=message, started_at=NOON, **fields)
+    return EngineState(phase=phase, message=saying(message), started_at=NOON, **fields)
 
 
 def sentences(told: JobExplanation) -> str:
@@ -180,7 +179,7 @@ def test_a_size_that_nobody_can_change_says_why() -> None:
 
 
 def test_history_runs_backwards_and_holds_warnings_about_pods() -> None:
-    timeline = (TimelineEntry(at=NOON, reason="Pending", message="job accepted"),)
+    timeline = (TimelineEntry(at=NOON, reason="Pending", message=saying("job accepted")),)
     event = JobEvent(
         at=NOON + timedelta(minutes=2),
         is_warning=True,

@@ -14,17 +14,17 @@ from pliant.kube.objects import ContainerWaiting
 from pliant.model.job import JobKey
 from pliant.model.state import GroupState, JobPhase, ReplicaCounts, RestartCause
 from tests.builders import make_group, make_job
-from tests.cli.test_board import PLAIN, TOOK, board_with, in_phase, pod, silent_logs
+from tests.cli.test_board import PLAIN, TOOK, board_with, in_phase, note, pod, silent_logs
 
 
 def test_a_restart_stays_a_restart_when_the_job_has_shrunk_below_it() -> None:
     job = make_job(state=in_phase(JobPhase.RUNNING))
     board = board_with(job, pod(1, code=137))
-    board.update_job(
-        replace(job, state=in_phase(JobPhase.RUNNING, groups={"worker": GroupState(index_min_attempts={1: 1})}))
+    note(
+        board, replace(job, state=in_phase(JobPhase.RUNNING, groups={"worker": GroupState(index_min_attempts={1: 1})}))
     )
     small = replace(job, state=in_phase(JobPhase.SUCCEED, groups={"worker": GroupState()}))
-    board.update_job(small)
+    note(board, small)
     assert board.unrecovered_failures(small) == []
     assert "although" not in summarize_finished_run(board, silent_logs(), TOOK, PLAIN).text
 
@@ -39,10 +39,19 @@ def test_a_pod_that_is_gone_is_remembered_as_the_cause() -> None:
 
 def test_success_is_one_line() -> None:
     memory = GroupState(restarts_by_cause={RestartCause.APP: 1})
-    job = make_job(make_group(size=2), state=in_phase(JobPhase.SUCCEED, groups={"worker": memory}))
+    state = in_phase(JobPhase.SUCCEED, groups={"worker": memory}, restart_count=1)
+    job = make_job(make_group(size=2), state=state)
     said = summarize_finished_run(board_with(job), silent_logs(), TOOK, PLAIN)
     assert said.exit_code == 0
     assert said.text == "✔ demo succeeded in 3.0s (2 workers, 1 restart)"
+
+
+def test_a_restart_of_several_groups_counts_once() -> None:
+    groups = {name: GroupState(restarts_by_cause={RestartCause.APP: 1}) for name in ("ps", "worker")}
+    state = in_phase(JobPhase.SUCCEED, groups=groups, restart_count=1)
+    job = make_job(make_group("ps", size=1), make_group(size=2), state=state)
+    said = summarize_finished_run(board_with(job), silent_logs(), TOOK, PLAIN)
+    assert said.text == "✔ demo succeeded in 3.0s (1 ps, 2 workers, 1 restart)"
 
 
 def test_the_success_of_many_groups_stays_one_line() -> None:
@@ -54,7 +63,8 @@ def test_the_success_of_many_groups_stays_one_line() -> None:
 
 def test_a_success_tells_whom_it_lost_and_not_whom_a_restart_brought_back() -> None:
     memory = GroupState(attempt=1, index_min_attempts={1: 1}, restarts_by_cause={RestartCause.APP: 1})
-    job = make_job(make_group(size=3), state=in_phase(JobPhase.SUCCEED, groups={"worker": memory}))
+    state = in_phase(JobPhase.SUCCEED, groups={"worker": memory}, restart_count=1)
+    job = make_job(make_group(size=3), state=state)
     board = board_with(job, pod(1, phase="Failed", code=1), pod(2, phase="Failed", code=4))
     said = summarize_finished_run(board, silent_logs(), TOOK, PLAIN)
     assert said.exit_code == 0
@@ -67,7 +77,7 @@ def test_a_success_tells_whom_it_lost_and_not_whom_a_restart_brought_back() -> N
 def test_one_failed_job_fails_the_run() -> None:
     board = board_with(make_job(state=in_phase(JobPhase.SUCCEED)))
     other = replace(make_job(state=in_phase(JobPhase.NODE_FAIL, "node lost")), key=JobKey("default", "other"))
-    board.update_job(other)
+    note(board, other)
     said = summarize_finished_run(board, silent_logs(), TOOK, PLAIN)
     assert said.exit_code == 4
     assert "✘ other failed because its node failed after 3.0s: node lost" in said.text
@@ -130,7 +140,7 @@ def test_a_failure_outweighs_other_bad_ends() -> None:
     for name, phase in (("a", JobPhase.PREEMPTED), ("b", JobPhase.FAILED), ("c", JobPhase.SUCCEED)):
         job = make_job(state=in_phase(phase, "why"))
         owner = replace(job.owner, uid=name)
-        board.update_job(replace(job, key=JobKey("default", name), owner=owner))
+        note(board, replace(job, key=JobKey("default", name), owner=owner))
     assert summarize_finished_run(board, silent_logs(), TOOK, PLAIN).exit_code == 1
 
 

@@ -15,6 +15,7 @@ from rich.console import Console
 from pliant.cli.local.run_state import GroupStatusLine
 from pliant.cli.output.live_view import MIN_REPAINT_INTERVAL_SECONDS, LiveRunView, render_group_line, render_status_area
 from pliant.cli.output.run_view import PlainRunView, RunOutputOptions
+from tests.builders import saying
 from tests.cli.screen import seen
 
 
@@ -27,7 +28,7 @@ def line(phase: str = "Running", running: int = 2, restarts: int = 0, message: s
         succeeded=0,
         size=2,
         restarts=restarts,
-        message=message,
+        message=saying(message),
     )
 
 

@@ -18,9 +18,11 @@ from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import Pod
 from pliant.kube.resources import CRDS, EVENTS, PODS
+from pliant.model.messages import Message
 from tests.embedded.placing import Places, placing
 from tests.embedded.serving import pod
 from tests.faults.rig import JOBS
+from tests.scenarios.messages import message_of
 from tests.virtual_time import VirtualClock, passing
 
 BIRTH, GRACE = 0.2, 0.5
@@ -117,11 +119,11 @@ class Stage:
     async def sizes(self, *names: str) -> list[int]:
         return [await self.size(name) for name in names]
 
-    async def resizes(self, name: str) -> list[str]:
+    async def resizes(self, name: str) -> list[Message]:
         """Everything that was told of new sizes, the oldest first."""
         events = (await self.client.list(EVENTS, "default")).items
         mine = [each for each in events if each["reason"] == "Resized" and each["involvedObject"]["name"] == name]
-        return [each["message"] for each in sorted(mine, key=lambda each: int(each["metadata"]["resourceVersion"]))]
+        return [message_of(each) for each in sorted(mine, key=lambda each: int(each["metadata"]["resourceVersion"]))]
 
     def rounds(self) -> int:
         """Plans made so far."""

@@ -17,8 +17,8 @@ from pliant.controllers.autoscale.snapshot import GroupSnapshot, SnapshotBuilder
 from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
 from pliant.kube.cache.store import ObjectStore
 from pliant.kube.objects import Node
-from pliant.model.job import Job
 from pliant.model.state import EngineState, GroupState, JobPhase, ReplicaOutcome, SizeRequest, SizeRequester
+from tests.builders import StoredJob, parse_stored
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 READY = [{"type": "Ready", "status": "True"}]
@@ -45,11 +45,12 @@ def pod(name: str, on: str = "", *, cpu: str = "1", phase: str = "Running", **fi
     return msgspec.convert({"metadata": meta, "spec": spec, "status": status}, ClusterPod)
 
 
-def job(size: int = 2, *, phase: JobPhase = JobPhase.RUNNING, name: str = "demo", **group: Any) -> Job:
+def job(size: int = 2, *, phase: JobPhase = JobPhase.RUNNING, name: str = "demo", **group: Any) -> StoredJob:
     """A job of workers whose size the autoscaler may set between 1 and 6."""
     template = {"spec": {"containers": [{"name": "a", "image": "i", "resources": {"requests": {"cpu": "1"}}}]}}
     worker = {"replicas": 2, "minReplicas": 1, "maxReplicas": 6, "edlPolicy": "Auto", "template": template, **group}
-    parsed = AITrainingJobFrontend().parse(
+    parsed = parse_stored(
+        AITrainingJobFrontend(),
         {
             "metadata": {
                 "name": name,
@@ -58,7 +59,7 @@ def job(size: int = 2, *, phase: JobPhase = JobPhase.RUNNING, name: str = "demo"
                 "creationTimestamp": "2030-01-01T00:00:00Z",
             },
             "spec": {"replicaSpecs": {"worker": worker}},
-        }
+        },
     )
     memory = GroupState(applied_size=size, size_requests={SizeRequester.SPEC: SizeRequest(size=2, at=NOON)})
     return replace(parsed, state=EngineState(phase=phase, started_at=NOON, groups={"worker": memory}))
@@ -88,9 +89,9 @@ class Scene:
     def drop(self, name: str) -> ClusterChange:
         return self.ledger.apply_pod_change(self.pods.pop(name), None)
 
-    def note(self, *jobs: Job) -> None:
+    def note(self, *jobs: StoredJob) -> None:
         for each in jobs:
-            self.picture.mark_jobs_changed(self.register.update(each))
+            self.picture.mark_jobs_changed(self.register.update(each, each.state))
 
     def drawn(self) -> list[GroupSnapshot]:
         return self.picture.group_snapshots()

@@ -9,6 +9,7 @@ from pliant.errors import NotFound
 from pliant.kube.resources import NODES, PODS
 from tests.controllers.autoscaling import QUICK, seconds, staged
 from tests.faults.rig import JOBS
+from tests.scenarios.messages import resized
 from tests.virtual_time import on_virtual_time
 
 
@@ -18,7 +19,7 @@ async def test_a_group_grows_into_free_room_within_a_moment_and_says_why() -> No
         await stage.submit("demo")
         await seconds(3)
         assert await stage.size("demo") == 6
-        assert await stage.resizes("demo") == ["resizing worker from 2 to 6 (autoscaler: 4 more fit)"]
+        assert await stage.resizes("demo") == [resized("worker", 2, 6, "autoscaler", "4 more fit")]
         told = await stage.scaling("demo")
         assert (told["requestedBy"], told["message"], told["recommendedSize"]) == ("autoscaler", "4 more fit", 6)
         pods = (await stage.client.list(PODS, "default")).items
@@ -34,9 +35,8 @@ async def test_whoever_waits_is_let_in_and_what_is_free_again_is_used_again() ->
         await seconds(3)
         assert (await stage.places.of("service")).startswith("node-")
         assert await stage.size("demo") == 5
-        assert (await stage.resizes("demo"))[-1] == (
-            "resizing worker from 6 to 5 (autoscaler: makes room for default/service: 1 pod of 2 CPU is pending)"
-        )
+        why = "makes room for default/service: 1 pod of 2 CPU is pending"
+        assert (await stage.resizes("demo"))[-1] == resized("worker", 6, 5, "autoscaler", why)
         await seconds(60)
         assert await stage.size("demo") == 5
         await stage.client.delete(PODS, "default", "service")
@@ -294,6 +294,5 @@ async def test_nobody_counts_on_the_room_of_a_job_that_can_no_longer_be_understo
         await stage.client.patch(JOBS, "default", "demo", {"metadata": {"annotations": None}})
         await seconds(60)
         assert await stage.sizes("demo", "other") == [3, 2]
-        assert (await stage.resizes("demo"))[-1].endswith(
-            "from 4 to 3 (autoscaler: shares capacity with default/other/worker)"
-        )
+        why = "shares capacity with default/other/worker"
+        assert (await stage.resizes("demo"))[-1] == resized("worker", 4, 3, "autoscaler", why)

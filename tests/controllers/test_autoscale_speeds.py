@@ -11,15 +11,15 @@ import pytest
 from pliant.autoscale.cooldowns import ResizeCooldowns
 from pliant.controllers.autoscale.options import AutoscaleOptions
 from pliant.controllers.autoscale.throughput import MAX_MEASURED_SIZES, ThroughputTracker
-from pliant.model.job import Job
 from pliant.model.state import EngineState, GroupState, JobPhase, ReplicaCounts
+from tests.builders import StoredJob
 from tests.controllers.autoscaling import seconds, staged
 from tests.controllers.test_autoscale_picture import NOON, job
 from tests.faults.rig import JOBS
 from tests.virtual_time import VirtualClock, on_virtual_time
 
 
-def at_size(size: int, *, active: int | None = None, speeds: dict[int, float] | None = None) -> Job:
+def at_size(size: int, *, active: int | None = None, speeds: dict[int, float] | None = None) -> StoredJob:
     memory = GroupState(applied_size=size, throughput_by_size=speeds or {})
     counts = {"worker": ReplicaCounts(size=size, active=size if active is None else active)}
     state = EngineState(phase=JobPhase.RUNNING, started_at=NOON, groups={"worker": memory}, replica_counts=counts)
@@ -33,12 +33,13 @@ def report(
     return {"step": step, "metrics": told, "time": (NOON + timedelta(seconds=second)).isoformat()}
 
 
-def readings(*told: tuple[Job, dict[str, Any]]) -> dict[int, float]:
+def readings(*told: tuple[StoredJob, dict[str, Any]]) -> dict[int, float]:
     """What is told anew after the last of some reports."""
     meter = ThroughputTracker()
     found: dict[int, float] = {}
     for each, progress in told:
-        found = dict(meter.measure(each, "worker", progress))
+        assert each.state is not None
+        found = dict(meter.measure(each, each.state, "worker", progress))
     return found
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -13,7 +14,8 @@ from pliant.controllers.events import (
     DUPLICATE_WINDOW_SECONDS,
     EVENT_BURST,
     EVENTS_RESOURCE,
-    SUPPRESSED_NOTE,
+    MESSAGE_ANNOTATION,
+    SUPPRESSED_MESSAGE,
     TOKEN_REFILL_SECONDS,
     EventRecorder,
 )
@@ -23,14 +25,16 @@ from pliant.kube.resources import EVENTS as OLDER
 from pliant.kube.transport.base import Reply, Request
 from pliant.model.actions import EmitEvent
 from pliant.model.job import Owner
+from tests.builders import saying
 from tests.embedded.serving import Served, serving
+from tests.scenarios.messages import message_of
 from tests.virtual_time import VirtualClock, on_virtual_time, passing, quiet
 
 OWNER = Owner(api_version="elasticdeeplearning.ai/v1", kind="AITrainingJob", name="bert", uid="u-1")
 
 
 def said(message: str, reason: str = "Restarting") -> EmitEvent:
-    return EmitEvent(reason=reason, message=message, is_warning=True)
+    return EmitEvent(reason=reason, message=saying(message), is_warning=True)
 
 
 class Counting:
@@ -92,6 +96,8 @@ async def test_an_event_is_found_where_kubectl_looks() -> None:
         assert (event["reason"], event["type"]) == ("Restarting", "Warning")
         assert (event["message"], event["reportingComponent"]) == ("worker-1 exited with 137", "pliant")
         assert event["eventTime"] == "2030-01-01T00:00:00.000000Z"
+        message = json.loads(event["metadata"]["annotations"][MESSAGE_ANNOTATION])
+        assert message == {"reason": "EndRequested", "parameters": {"message": "worker-1 exited with 137"}}
 
 
 @on_virtual_time
@@ -160,7 +166,8 @@ async def test_a_flood_is_held_back_and_counted() -> None:
         events = await told.events()
         alone = EVENT_BURST + int(20 / TOKEN_REFILL_SECONDS)
         assert len(events) in (alone, alone + 1)
-        assert count(events[SUPPRESSED_NOTE]) == 200 - (len(events) - 1)
+        [held] = [event for event in events.values() if message_of(event) == SUPPRESSED_MESSAGE]
+        assert count(held) == 200 - (len(events) - 1)
         assert len(told.line.writes) <= len(events) + 3
 
 
@@ -184,7 +191,7 @@ async def test_each_kind_of_news_that_is_held_back_has_its_own_count() -> None:
         held = {
             event["reason"]: count(event)
             for event in (await told.served.client.list(EVENTS_RESOURCE, "default")).items
-            if event["note"] == SUPPRESSED_NOTE
+            if message_of(event) == SUPPRESSED_MESSAGE
         }
         assert held == {"Alpha": 4, "Beta": 3}
 

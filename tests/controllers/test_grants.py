@@ -13,6 +13,7 @@ from pliant.controllers.rbac.master_access import ROLE_BINDINGS_RESOURCE, ROLES_
 from pliant.kube.resources import PODS, SERVICE_ACCOUNTS
 from pliant.kube.transport.base import Reply, Request, StreamReply, Transport
 from tests.controllers.elastic import JOBS, MASTER, SPACE, Stage, staged
+from tests.scenarios.messages import create_errors, message_in, message_of, text_of
 from tests.virtual_time import on_virtual_time, passing
 
 A_WHILE = timedelta(seconds=30)
@@ -46,7 +47,7 @@ class Miserly:
 async def told(stage: Stage, reason: str) -> list[str]:
     """What was told for a reason."""
     events = (await stage.client.list(EVENTS_RESOURCE, SPACE)).items
-    return [str(event["note"]) for event in events if event["reason"] == reason]
+    return [text_of(message_of(event)) for event in events if event["reason"] == reason]
 
 
 @on_virtual_time
@@ -61,11 +62,11 @@ async def test_a_master_that_may_not_be_given_its_rights_waits_and_its_author_re
         await stage.submit()
         await passing(A_WHILE)
         assert await stage.pods() == {}
-        [note] = await told(stage, "FailedGrantAccess")
-        assert "cannot create a Role for the master's service account" in note
-        assert "you may not create roles" in note
-        assert "pliant install" in note
-        assert MASTER in (await stage.job())["message"]
+        [said] = await told(stage, "FailedGrantAccess")
+        assert "cannot create a Role for the master's service account" in said
+        assert "you may not create roles" in said
+        assert "pliant install" in said
+        assert MASTER in create_errors(message_in(await stage.job()))
         misers[0].relents = True
         await passing(timedelta(minutes=5))
         assert f"{MASTER}-0" in await stage.pods()
@@ -78,8 +79,8 @@ async def test_a_master_with_an_account_of_its_own_starts_all_the_same() -> None
         await stage.submit(replicaSpecs={"dlrover-master": {"template": {"spec": spec}}, "worker": WORKER})
         await passing(A_WHILE)
         assert f"{MASTER}-0" in await stage.pods()
-        [note] = await told(stage, "FailedGrantAccess")
-        assert note.endswith("or grant mine these permissions yourself")
+        [said] = await told(stage, "FailedGrantAccess")
+        assert said.endswith("or grant mine these permissions yourself")
 
 
 @on_virtual_time

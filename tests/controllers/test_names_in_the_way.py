@@ -19,7 +19,9 @@ from pliant.embedded.storage.store import Store
 from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CONFIG_MAPS, CRDS, EVENTS, PODS, SERVICES, Resource
+from pliant.model.messages import Message, MessageReason, message
 from tests.faults.rig import JOBS
+from tests.scenarios.messages import create_errors, message_in, message_of, text_of
 from tests.virtual_time import VirtualClock, on_virtual_time, passing
 
 CONTAINER: dict[str, Any] = {"name": "main", "image": "train"}
@@ -60,9 +62,15 @@ async def names(client: KubeClient, resource: Resource) -> list[str]:
     return sorted(obj["metadata"]["name"] for obj in (await client.list(resource, "default")).items)
 
 
-async def told(client: KubeClient) -> list[str]:
+async def told(client: KubeClient) -> list[Message]:
+    """What events say of objects that cannot be created."""
     events = (await client.list(EVENTS, "default")).items
-    return [event["message"] for event in events if event["reason"] == "FailedCreate"]
+    return [message_of(event) for event in events if event["reason"] == "FailedCreate"]
+
+
+async def errors(client: KubeClient) -> dict[str, str]:
+    """The objects that cannot be created, and why, as the job tells."""
+    return create_errors(message_in((await client.get(JOBS, "default", "demo"))["status"]))
 
 
 @pytest.mark.parametrize("resource", INTRUDERS, ids=lambda resource: resource.kind)
@@ -71,10 +79,9 @@ async def test_an_object_in_the_way_is_told_left_alone_and_waited_for(resource: 
     async with operated() as client:
         intruder = await client.create(resource, "default", INTRUDERS[resource])
         await submit(client)
-        status = (await client.get(JOBS, "default", "demo"))["status"]
-        assert f"cannot create demo-w-0: a {resource.kind} of that name exists" in status["message"]
-        said = f"demo-w-0: a {resource.kind} of that name exists and does not belong to this job"
-        assert await told(client) == [f"{said}: delete it or rename this job"]
+        why = f"a {resource.kind} of that name exists and does not belong to this job: delete it or rename this job"
+        assert await errors(client) == {"demo-w-0": why}
+        assert await told(client) == [message(MessageReason.FAILED_CREATE, object="demo-w-0", error=why)]
         found = await client.get(resource, "default", "demo-w-0")
         assert found["metadata"]["uid"] == intruder["metadata"]["uid"]
         await client.delete(resource, "default", "demo-w-0")
@@ -93,7 +100,7 @@ async def test_whose_object_is_in_the_way_is_told() -> None:
         meta = {**intruder["metadata"], "ownerReferences": [owner]}
         await client.create(PODS, "default", {**intruder, "metadata": meta})
         await submit(client)
-        assert "exists and belongs to ConfigMap web: delete it" in (await told(client))[0]
+        assert "exists and belongs to ConfigMap web: delete it" in text_of((await told(client))[0], "error")
 
 
 @pytest.mark.parametrize("resource", INTRUDERS, ids=lambda resource: resource.kind)
@@ -105,9 +112,9 @@ async def test_a_member_that_lost_our_label_is_told_and_found_again_when_it_is_b
             labels = {"metadata": {"labels": {"app.kubernetes.io/managed-by": value}}}
             await client.patch(resource, "default", "demo-w-0", labels)
             await passing(timedelta(minutes=2))
-            message = (await client.get(JOBS, "default", "demo"))["status"]["message"]
-            is_told = "exists without the label app.kubernetes.io/managed-by=pliant: restore the label" in message
-            assert is_told == (value is None), message
+            found = await errors(client)
+            why = "exists without the label app.kubernetes.io/managed-by=pliant: restore the label"
+            assert (why in found.get("demo-w-0", "")) == (value is None), found
 
 
 @on_virtual_time
@@ -133,8 +140,7 @@ async def test_no_member_starts_without_the_files_it_reads() -> None:
         await client.delete(PODS, "default", "demo-w-0", grace_period_seconds=0)
         await passing(timedelta(seconds=5))
         assert await names(client, PODS) == ["demo-w-1"]
-        status = (await client.get(JOBS, "default", "demo"))["status"]
-        assert f"cannot create {files}: a ConfigMap of that name exists" in status["message"]
+        assert (await errors(client))[files].startswith("a ConfigMap of that name exists")
 
         await client.delete(CONFIG_MAPS, "default", files)
         await passing(timedelta(minutes=5))

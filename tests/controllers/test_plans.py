@@ -13,6 +13,7 @@ from pliant.kube.resources import CRDS, PODS, SERVICE_ACCOUNTS, SERVICES
 from pliant.model.job import JobKey
 from pliant.model.operator_config import OperatorConfig
 from tests.controllers.elastic import JOBS, MASTER, PLANS, SPACE, foreign_pod, staged, workers
+from tests.scenarios.messages import timeline_in
 from tests.virtual_time import VirtualClock, on_virtual_time, passing
 
 MOMENT = timedelta(seconds=1)
@@ -226,10 +227,9 @@ async def test_plans_of_one_second_come_in_the_order_of_their_numbers() -> None:
         await stage.submit()
         await passing(A_WHILE)
         assert await stage.workers() == ["0", "1"]
-        told = [
-            moment["message"] for moment in (await stage.job())["pliant"]["timeline"] if moment["reason"] == "Scaling"
-        ]
-        assert told == ["demo-scaleplan-9: worker from 0 to 1", "demo-scaleplan-10: worker from 1 to 2"]
+        timeline = timeline_in(await stage.job())
+        plans = [each.message.parameters["plan"] for each in timeline if each.reason == "Scaling"]
+        assert plans == ["demo-scaleplan-9", "demo-scaleplan-10"]
 
 
 @on_virtual_time

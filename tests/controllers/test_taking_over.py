@@ -20,6 +20,7 @@ from pliant.frontends.kubeflow.mpi import MPIJobFrontend
 from pliant.frontends.kubeflow.pytorch import PyTorchJobFrontend
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, EVENTS, NODES, PODS, SERVICES, Resource
+from tests.scenarios.messages import message_of, text_of
 from tests.virtual_time import VirtualClock, on_virtual_time, passing
 
 Object = dict[str, Any]
@@ -139,7 +140,7 @@ async def test_the_end_of_a_member_taken_over_is_the_end_of_the_job() -> None:
         async with operated(client, clock):
             told = await client.get(TORCH, "default", "demo")
             assert (current(told)["type"], told["status"]["startTime"]) == ("Running", BEGUN)
-            assert told["status"]["pliant"]["timeline"][0]["message"] == "started by another operator"
+            assert told["status"]["pliant"]["timeline"][0]["message"] == {"reason": "StartedByOtherOperator"}
             done = {"status": {"phase": "Succeeded"}}
             await client.patch(PODS, "default", "demo-master-0", done, subresource="status")
             await passing(timedelta(seconds=5))
@@ -190,7 +191,7 @@ async def test_a_definition_that_lets_nothing_be_remembered_is_told() -> None:
         before = await member_of(client, job, "demo-master-0")
         async with operated(client, clock):
             events = (await client.list(EVENTS, "default")).items
-            [told] = {each["message"] for each in events if each["reason"] == "StatusPruned"}
+            [told] = {text_of(message_of(each)) for each in events if each["reason"] == "StatusPruned"}
             assert "pliant crds --kinds pytorchjobs.kubeflow.org | kubectl apply -f -" in told
             assert await uids(client, PODS) == {"demo-master-0": before}
             await client.replace(CRDS, None, "pytorchjobs.kubeflow.org", await _mended(client))

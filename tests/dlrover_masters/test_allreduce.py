@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pliant.engine.lifecycle.finish import MASTER_COMPLETION_TIMEOUT
+from pliant.frontends.elasticjob.master import DLROVER_MASTER
 from pliant.kube.client import KubeClient
 from tests.dlrover_masters.jobs import Master, allreduce
 from tests.dlrover_masters.stage import LIST, SLOW, Stage, a_stage, master_pod
@@ -106,7 +106,7 @@ async def test_a_job_ends_though_its_new_master_waits_for_workers_that_a_plan_to
         await until_together(stage, 1)
         await replace_master(stage)
         await stage.finish()
-        await stage.until_over("t", within=MASTER_COMPLETION_TIMEOUT.total_seconds() + SLOW)
+        await stage.until_over("t", within=DLROVER_MASTER.completion_timeout.total_seconds() + SLOW)
 
 
 @EACH

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
-from pliant.engine.decide import decide
 from pliant.engine.lifecycle.suspend import active_seconds
 from pliant.engine.sizing import RESIZED_REASON, wanted_size, with_size_requests
-from pliant.model.actions import CreatePod, CreateService, Decision, DeletePod, EmitEvent
+from pliant.model.actions import CreatePod, CreateService, Decision, DeletePod
 from pliant.model.job import CleanPodPolicy, ResizeMode, RestartScope
 from pliant.model.labels import REPLICA_GROUP_LABEL, REPLICA_INDEX_LABEL, replica_pod_name
 from pliant.model.state import PHASE_TRANSITIONS, EngineState, JobPhase
-from tests.builders import NOON, PlainFramework
+from tests.builders import NOON, PlainFramework, decide_stored
+from tests.engine.rulings import actions_of, event_of, intent_of, is_transition, stored_by, update_of, wait_of
 from tests.engine.world import OVER, World
 
 FOR_EVER = timedelta(days=1000)
@@ -21,7 +21,7 @@ AN_INSTANT = timedelta(microseconds=1)
 
 def only_those_on_dead_nodes_are_hurried(world: World, decision: Decision) -> None:
     """What is leaving is left alone, unless nobody is there to see it off."""
-    for action in decision.actions:
+    for action in actions_of(decision):
         if isinstance(action, DeletePod):
             pod = world.pods[action.name]
             fault = world.fault_under(pod)
@@ -60,8 +60,8 @@ def what_has_ended_makes_nothing(world: World, decision: Decision) -> None:
     state = world.job.state
     if state is None or (state.outcome is None and not state.phase.is_final):
         return
-    assert not any(isinstance(action, CreatePod | CreateService) for action in decision.actions)
-    assert decision.transition_status is None
+    assert not any(isinstance(action, CreatePod | CreateService) for action in actions_of(decision))
+    assert not is_transition(decision)
     for after in _after(decision):
         assert after.outcome == state.outcome
         assert after.phase is state.phase or not state.phase.is_final
@@ -70,7 +70,7 @@ def what_has_ended_makes_nothing(world: World, decision: Decision) -> None:
 def what_is_suspended_makes_nothing(world: World, decision: Decision) -> None:
     """As soon as a job is to be suspended, nothing is created for it."""
     if world.job.is_suspended:
-        assert not any(isinstance(action, CreatePod | CreateService) for action in decision.actions)
+        assert not any(isinstance(action, CreatePod | CreateService) for action in actions_of(decision))
 
 
 def sizes_stay_within_bounds(world: World, decision: Decision) -> None:
@@ -102,12 +102,7 @@ def sizes_that_are_held_stay(world: World, decision: Decision) -> None:
 def resizes_are_free(world: World, decision: Decision) -> None:
     """Another size costs no restart; where members must be told of it, nobody goes on who was not."""
     before, after = world.job.state, next(_after(decision), None)
-    if (
-        before is None
-        or after is None
-        or decision.transition_status is None
-        or after.timeline[-1].reason != RESIZED_REASON
-    ):
+    if before is None or after is None or not is_transition(decision) or after.timeline[-1].reason != RESIZED_REASON:
         return
     assert after.restart_count == before.restart_count
     assert all(
@@ -141,12 +136,7 @@ def budgets_are_kept(world: World, decision: Decision) -> None:
 def disruptions_are_free(world: World, decision: Decision) -> None:
     """Whoever was taken away by others is replaced without a charge and without a change of phase."""
     before, after = world.job.state, next(_after(decision), None)
-    if (
-        before is None
-        or after is None
-        or decision.transition_status is None
-        or after.timeline[-1].reason != "Disrupted"
-    ):
+    if before is None or after is None or not is_transition(decision) or after.timeline[-1].reason != "Disrupted":
         return
     assert after.phase is before.phase
     assert after.restart_count == before.restart_count
@@ -165,19 +155,17 @@ def phases_move_legally(world: World, decision: Decision) -> None:
 
 def members_are_announced_before_they_start(world: World, decision: Decision) -> None:
     """Services come before pods, so that peers find each other."""
-    kinds = [type(action) for action in decision.actions if isinstance(action, CreatePod | CreateService)]
+    kinds = [type(action) for action in actions_of(decision) if isinstance(action, CreatePod | CreateService)]
     assert kinds == sorted(kinds, key=lambda kind: kind is CreatePod)
-    names = {action.name for action in decision.actions if isinstance(action, CreateService)}
+    names = {action.name for action in actions_of(decision) if isinstance(action, CreateService)}
     assert all(pod.name in names or pod.name in world.services for pod in _newcomers(decision))
 
 
 def intents_stand_alone(world: World, decision: Decision) -> None:
     """Beside an intent there is nothing but the event that tells of it."""
-    if decision.transition_status is not None:
-        (event,) = decision.actions
-        assert isinstance(event, EmitEvent)
-        assert decision.transition_status.state.timeline[-1].reason == event.reason
-        assert not decision.status_updates
+    if is_transition(decision):
+        assert intent_of(decision).timeline[-1].reason == event_of(decision).reason
+        assert update_of(decision) is None
 
 
 def nothing_learned_is_lost(world: World, decision: Decision) -> None:
@@ -233,7 +221,7 @@ def failures_have_a_first_cause(world: World, decision: Decision) -> None:
         assert len(after.failures) <= 8
         places = [(each.replica, each.attempt) for each in after.failures]
         assert len(set(places)) == len(places)
-        if before is None or decision.transition_status is None or world.job.end_request is not None:
+        if before is None or not is_transition(decision) or world.job.end_request is not None:
             continue
         is_failure = after.outcome is not None and after.outcome.phase in (JobPhase.FAILED, JobPhase.NODE_FAIL)
         if is_failure or after.restart_count > before.restart_count:
@@ -245,28 +233,30 @@ def failures_have_a_first_cause(world: World, decision: Decision) -> None:
 def time_is_kept(world: World, decision: Decision) -> None:
     """No limit in time is ever passed over: when it is reached, the end is decided at the first look."""
     state = world.job.state
-    if state is None or decision.transition_status is not None or state.outcome is not None or state.phase.is_final:
+    if state is None or is_transition(decision) or state.outcome is not None or state.phase.is_final:
         return
     left = _time_left(world, state)
     assert left is None or left > timedelta(0) or world.job.is_deleting
     if left is not None:
-        assert decision.requeue_after is not None
-        assert decision.requeue_after <= left
+        wait = wait_of(decision)
+        assert wait is not None
+        assert wait <= left
 
 
 def no_wake_up_is_lost(world: World, decision: Decision) -> None:
     """When there is nothing to do, there is nothing to do until it is time to look again."""
     if _is_busy(decision):
         return  # what is written calls for the next look
-    assert decision.requeue_after is None or decision.requeue_after > timedelta(0)
-    later = FOR_EVER if decision.requeue_after is None else decision.requeue_after - AN_INSTANT
+    wait = wait_of(decision)
+    assert wait is None or wait > timedelta(0)
+    later = FOR_EVER if wait is None else wait - AN_INSTANT
     assert not _is_busy(world.decide(later)), f"there would have been something to do within {later}"
 
 
 def the_order_of_pods_is_irrelevant(world: World, decision: Decision) -> None:
     """Caches tell pods in any order."""
     backwards = world.seen(lambda pods: pods[::-1])
-    assert decide(world.job, backwards, PlainFramework(), world.now) == decision
+    assert decide_stored(world.job, backwards, PlainFramework(), world.now) == decision
 
 
 LAWS = (
@@ -355,17 +345,16 @@ def _time_left(world: World, state: EngineState) -> timedelta | None:
 
 
 def _is_busy(decision: Decision) -> bool:
-    return bool(decision.transition_status or decision.status_updates or decision.actions)
+    return bool(stored_by(decision) or actions_of(decision))
 
 
 def _after(decision: Decision) -> Iterator[EngineState]:
-    if decision.transition_status is not None:
-        yield decision.transition_status.state
-    yield from (status.state for status in decision.status_updates.values())
+    if (state := stored_by(decision)) is not None:
+        yield state
 
 
 def _newcomers(decision: Decision) -> list[CreatePod]:
-    return [action for action in decision.actions if isinstance(action, CreatePod)]
+    return [action for action in actions_of(decision) if isinstance(action, CreatePod)]
 
 
 def _places(decision: Decision) -> Iterator[tuple[str, int]]:

@@ -13,7 +13,6 @@ from pliant.model.job import (
     CleanPodPolicy,
     EndPolicy,
     EndRequest,
-    Job,
     ReplicaGroup,
     ResizeMode,
     RestartPolicy,
@@ -22,7 +21,7 @@ from pliant.model.job import (
 )
 from pliant.model.observed import ObservedPod
 from pliant.model.state import JobPhase, SizeRequester
-from tests.builders import make_group, make_job
+from tests.builders import StoredJob, make_group, make_job
 from tests.depth import ENGINE_EXAMPLES
 from tests.engine.laws import check, check_at_rest
 from tests.engine.world import BRIEF, NODES, OVER, Ending, Obstacle, World
@@ -66,7 +65,7 @@ def groups(draw: st.DrawFn, name: str, rule: st.SearchStrategy[RestartRule], lea
 
 
 @st.composite
-def jobs(draw: st.DrawFn, *, has_limits: bool = False) -> Job:
+def jobs(draw: st.DrawFn, *, has_limits: bool = False) -> StoredJob:
     """Any job; one with limits in time has all of them."""
     names = ("worker", "ps")[: draw(st.integers(1, 2))]
     limits = spans if has_limits else st.none()
@@ -91,7 +90,7 @@ def restarting_groups(draw: st.DrawFn, name: str) -> ReplicaGroup:
 
 
 @st.composite
-def restarting_jobs(draw: st.DrawFn) -> Job:
+def restarting_jobs(draw: st.DrawFn) -> StoredJob:
     """Jobs that are likely to be in the middle of a restart."""
     names = ("worker", "ps")[: draw(st.integers(1, 2))]
     return make_job(*(draw(restarting_groups(name)) for name in names))
@@ -118,7 +117,7 @@ def hindered(obstacles: set[int]) -> Obstacle:
     return lambda pod: (pod.index + pod.attempt) % 5 in obstacles
 
 
-def world_of(job: Job, script: list[int], obstacles: set[int] | None = None, *, is_strict: bool = False) -> World:
+def world_of(job: StoredJob, script: list[int], obstacles: set[int] | None = None, *, is_strict: bool = False) -> World:
     """A world in which everything is scripted but its history."""
     operator = replace(BRIEF, should_fail_on_creation_timeout=is_strict)
     return World(job, scripted(script), obstacle=hindered(obstacles or set()), rules=operator)

@@ -8,8 +8,8 @@ from typing import Any
 
 from pliant.model.job import (
     EndPolicy,
-    Job,
     JobKey,
+    Master,
     Naming,
     Port,
     ReplicaGroup,
@@ -20,7 +20,7 @@ from pliant.model.job import (
 from pliant.model.observed import ObservedPod, PodPhase
 from pliant.model.scale_plans import PlanGroupRequest, PlanPodRequest, ScalePlan
 from pliant.model.state import SizeRequester
-from tests.builders import KEY, make_group, make_job
+from tests.builders import KEY, StoredJob, make_group, make_job
 from tests.engine.world import World
 
 MASTER = "dlrover-master"
@@ -35,6 +35,14 @@ NAMING = Naming(
     labels={"rank": "{rank}", "relaunches": "{relaunches}"},
 )
 MASTER_POD = "elasticjob-demo-dlrover-master-0"
+PLIANT_MASTER = Master(group=MASTER)
+DLROVER_MASTER = Master(
+    group=MASTER,
+    claims_manual_plans=True,
+    relaunches_deleted_pods=True,
+    assigns_member_ids=True,
+    idle_timeout=timedelta(minutes=3),
+)
 
 
 def control(limit: int | None = 3, *, counts_disruptions: bool = False) -> ReplicaGroup:
@@ -56,6 +64,7 @@ def watched(name: str, replicas: int | None = None, **fields: Any) -> ReplicaGro
         complete=EndPolicy.NONE,
         fail=EndPolicy.NONE,
         is_master_managed=True,
+        is_server=name == "ps",
         is_elastic=True,
         requested_sizes=asked,
         ports=(Port("grpc", 3333),),
@@ -63,12 +72,12 @@ def watched(name: str, replicas: int | None = None, **fields: Any) -> ReplicaGro
     )
 
 
-def elastic_job(*groups: ReplicaGroup, uses_pliant_master: bool = True, **fields: Any) -> Job:
+def elastic_job(*groups: ReplicaGroup, uses_pliant_master: bool = True, **fields: Any) -> StoredJob:
     every = (control(), *(groups or (watched("worker"), watched("ps"))))
-    return make_job(*every, naming=NAMING, framework_options={"uses_pliant_master": uses_pliant_master}, **fields)
+    return make_job(*every, naming=NAMING, master=PLIANT_MASTER if uses_pliant_master else DLROVER_MASTER, **fields)
 
 
-def elastic_world(job: Job | None = None, **fields: Any) -> World:
+def elastic_world(job: StoredJob | None = None, **fields: Any) -> World:
     """A world whose master runs, and waits for something to do."""
     world = World(job=job or elastic_job(), ending=lambda pod: -1, **fields)
     world.settle()

@@ -9,11 +9,22 @@ import pytest
 
 from pliant.model.actions import Decision
 from pliant.model.job import RestartScope
+from pliant.model.messages import MessageReason, message
 from pliant.model.observed import ObservedPod, PodPhase, StuckContainer
 from pliant.model.operator_config import OperatorConfig
 from pliant.model.state import EngineState, JobPhase, RestartCause
 from tests.builders import NOON, make_group, make_job, make_pod, restarting, seeing
-from tests.engine.rulings import decided, intent_of, of_workers, remembering, status_of, verdict_of
+from tests.engine.rulings import (
+    decided,
+    intent_of,
+    is_transition,
+    not_starting,
+    of_workers,
+    remembering,
+    status_of,
+    verdict_of,
+    wait_of,
+)
 
 DURATION, PERIOD = timedelta(minutes=1), timedelta(minutes=3)
 PATIENT = OperatorConfig(container_creation_timeout=DURATION, creation_retry_window=PERIOD)
@@ -43,9 +54,9 @@ def asked(
 
 def test_a_container_may_fail_to_be_created_for_a_while() -> None:
     decision = asked(timedelta(seconds=20))
-    assert decision.transition_status is None
-    assert decision.requeue_after == timedelta(seconds=40)
-    assert status_of(decision).message == "worker-1: ErrImagePull: no such image"
+    assert not is_transition(decision)
+    assert wait_of(decision) == timedelta(seconds=40)
+    assert status_of(decision).message == not_starting("worker-1", "ErrImagePull: no such image")
 
 
 def test_a_pod_stuck_for_too_long_is_made_anew_alone_and_charged() -> None:
@@ -85,7 +96,7 @@ def test_it_is_made_anew_while_time_and_budget_last(
 ) -> None:
     decision = asked(after, rules, limit=limit, state=RETRIED, since=timedelta(minutes=1))
     if phase is None:
-        assert decision.transition_status is None, "then it waits"
+        assert not is_transition(decision), "then it waits"
     elif phase is JobPhase.FAILED:
         assert verdict_of(decision).phase is phase
     else:
@@ -94,8 +105,16 @@ def test_it_is_made_anew_while_time_and_budget_last(
 
 def test_the_message_names_pod_node_container_and_reason() -> None:
     verdict = verdict_of(asked(PERIOD, STRICT, state=RETRIED, since=timedelta(minutes=1)))
-    words = "demo-worker-1 on n1 cannot create container trainer: ErrImagePull: no such image"
-    assert verdict.message == words
+    assert verdict.message.reason == MessageReason.REPLICAS_FAILED
+    assert verdict.message.details == (
+        message(
+            MessageReason.CONTAINER_NOT_CREATED,
+            pod="demo-worker-1",
+            node="n1",
+            container="trainer",
+            problem="ErrImagePull: no such image",
+        ),
+    )
 
 
 def test_the_time_of_trying_ends_when_all_are_up() -> None:

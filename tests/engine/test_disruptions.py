@@ -8,25 +8,36 @@ import pytest
 
 from pliant.model.actions import CreatePod, DeletePod
 from pliant.model.job import EndPolicy, RestartPolicy, RestartScope
+from pliant.model.messages import Message, MessageReason, message
 from pliant.model.observed import ObservedPod, PodPhase
 from pliant.model.state import JobPhase, ReplicaOutcome, RestartCause
 from tests.builders import NOON, make_group, make_job, make_pod, restarting, seeing
-from tests.engine.rulings import RUNNING, decided, event_of, intent_of, names, of_workers, remembering
+from tests.engine.rulings import (
+    RUNNING,
+    decided,
+    event_of,
+    intent_of,
+    is_transition,
+    names,
+    of_workers,
+    remembering,
+    wait_of,
+)
 
 LEAVING = make_pod(1, is_terminating=True)
 KILLED = make_pod(1, PodPhase.FAILED, code=143, is_terminating=True)
 EVICTED = make_pod(1, PodPhase.FAILED, disruption="was evicted: The node was low on memory.")
 WAYS = [
-    (LEAVING, "worker-1 was deleted; replaced without counting a restart"),
-    (KILLED, "worker-1 was deleted; replaced without counting a restart"),
-    (EVICTED, "worker-1 was evicted: The node was low on memory.; replaced without counting a restart"),
+    (LEAVING, message(MessageReason.REPLICA_DELETED, replica="worker-1")),
+    (KILLED, message(MessageReason.REPLICA_DELETED, replica="worker-1")),
+    (EVICTED, message(MessageReason.REPLICA_DISRUPTED, replica="worker-1", disruption=EVICTED.disruption)),
 ]
 
 
-@pytest.mark.parametrize(("pod", "words"), WAYS)
+@pytest.mark.parametrize(("pod", "cause"), WAYS)
 @pytest.mark.parametrize("policy", [None, *RestartPolicy], ids=str)
 def test_whatever_the_policy_a_member_taken_away_is_replaced_at_no_charge(
-    policy: RestartPolicy | None, pod: ObservedPod, words: str
+    policy: RestartPolicy | None, pod: ObservedPod, cause: Message
 ) -> None:
     rule = restarting(RestartScope.ALL, limit=0, policy=policy) if policy else None
     decision = decided(make_job(make_group(restart=rule), state=RUNNING), seeing(make_pod(0), pod))
@@ -38,7 +49,8 @@ def test_whatever_the_policy_a_member_taken_away_is_replaced_at_no_charge(
         0,
     )
     assert memory.index_min_attempts == {1: 1}
-    assert (event_of(decision).reason, event_of(decision).message) == ("Disrupted", words)
+    assert event_of(decision).reason == "Disrupted"
+    assert event_of(decision).message == message(MessageReason.DISRUPTED_REPLACED, [cause])
 
 
 @pytest.mark.parametrize("phase", [JobPhase.PENDING, JobPhase.CREATING, JobPhase.RUNNING, JobPhase.RESTARTING])
@@ -60,7 +72,7 @@ def test_members_taken_away_again_and_again_wait_longer_each_time(streak: int, s
     )
     decision = decided(make_job(state=state), seeing(make_pod(0)))
     assert bool(names(decision, CreatePod)) is (seconds == 0)
-    assert decision.requeue_after == (timedelta(seconds=seconds) if seconds else None)
+    assert wait_of(decision) == (timedelta(seconds=seconds) if seconds else None)
     later = decided(make_job(state=state), seeing(make_pod(0)), NOON + timedelta(seconds=seconds))
     assert names(later, CreatePod) == ["demo-worker-1"]
 
@@ -77,5 +89,5 @@ def test_one_failure_among_disruptions_is_charged_alone() -> None:
 def test_taking_away_one_who_has_ended_changes_nothing(outcome: ReplicaOutcome) -> None:
     job = make_job(make_group(fail=EndPolicy.ALL), state=of_workers(applied_size=2, replica_outcomes={1: outcome}))
     gone = decided(job, seeing(make_pod(0), LEAVING))
-    assert gone.transition_status is None
+    assert not is_transition(gone)
     assert names(gone, CreatePod) == []

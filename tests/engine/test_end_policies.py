@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from pliant.model.job import EndPolicy
+from pliant.model.messages import MessageReason
 from pliant.model.observed import PodPhase
 from pliant.model.state import JobPhase
 from tests.builders import make_group, make_job, make_pod, seeing
-from tests.engine.rulings import RUNNING, decided, intent_of, verdict_of
+from tests.engine.rulings import RUNNING, decided, intent_of, is_transition, verdict_of
 
 ENDS = {"S": PodPhase.SUCCEEDED, "F": PodPhase.FAILED, "R": PodPhase.RUNNING, "P": PodPhase.PENDING}
 
@@ -30,7 +31,7 @@ def test_the_complete_policy_of_a_group_says_who_speaks_for_it(
 ) -> None:
     job = make_job(make_group(complete=policy), state=RUNNING)
     decision = decided(job, seeing(*(make_pod(i, ENDS[end]) for i, end in enumerate(members))))
-    assert (decision.transition_status is not None) is is_complete
+    assert is_transition(decision) is is_complete
     if is_complete:
         verdict = verdict_of(decision)
         assert verdict.phase is JobPhase.SUCCEED
@@ -51,11 +52,11 @@ def test_the_fail_policy_of_a_group_says_who_speaks_for_it(policy: EndPolicy, me
     job = make_job(make_group(fail=policy), state=RUNNING)
     pods = [make_pod(i, ENDS[end], code=3 if end == "F" else None) for i, end in enumerate(members)]
     decision = decided(job, seeing(*pods))
-    assert (decision.transition_status is not None) is is_failed
+    assert is_transition(decision) is is_failed
     if is_failed:
         verdict = verdict_of(decision)
         assert verdict.phase is JobPhase.FAILED
-        assert "exited with code 3" in verdict.message
+        assert {cause.parameters["code"] for cause in verdict.message.details} == {3}
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,7 @@ def test_the_complete_policy_of_the_job_says_which_groups_must_be_done(
     seen = seeing(make_pod(0, ENDS[ps], group="ps"), make_pod(0, ENDS[worker]))
     decision = decided(job, seen)
     if phase is None:
-        assert decision.transition_status is None
+        assert not is_transition(decision)
     else:
         verdict = verdict_of(decision)
         assert verdict.phase is phase
@@ -98,7 +99,7 @@ def test_a_job_that_can_no_longer_complete_fails_instead_of_hanging() -> None:
     decision = decided(job, seeing(make_pod(0, PodPhase.SUCCEEDED), make_pod(1, PodPhase.FAILED, code=1)))
     verdict = verdict_of(decision)
     assert verdict.phase is JobPhase.FAILED
-    assert verdict.message.startswith("all replicas have terminated without meeting the completePolicy")
+    assert verdict.message.reason == MessageReason.COMPLETE_POLICY_NOT_MET
 
 
 def test_when_no_group_has_a_say_the_members_together_decide() -> None:
@@ -118,6 +119,6 @@ def test_those_whom_the_autoscaler_added_are_not_waited_for_once_the_work_is_don
     group = make_group(size=3, min_size=2, max_size=6, is_elastic=True, is_autoscaled=True)
     pods = [make_pod(i, ENDS[end]) for i, end in enumerate(members)]
     decision = decided(make_job(group, state=RUNNING), seeing(*pods))
-    assert (decision.transition_status is not None) is is_complete
+    assert is_transition(decision) is is_complete
     by_hand = make_group(size=3, min_size=2, max_size=6, is_elastic=True)
-    assert decided(make_job(by_hand, state=RUNNING), seeing(*pods)).transition_status is None
+    assert not is_transition(decided(make_job(by_hand, state=RUNNING), seeing(*pods)))

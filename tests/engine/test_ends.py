@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pliant.model.actions import DeletePod, DeleteService
 from pliant.model.job import CleanPodPolicy, EndPolicy
+from pliant.model.messages import MessageReason, message
 from pliant.model.state import JobOutcome, JobPhase
 from tests.builders import NOON, make_group, make_job, make_pod, seeing
-from tests.engine.rulings import decided, names, remembering, status_of
+from tests.engine.rulings import actions_of, decided, names, remembering, status_of
 from tests.engine.world import World
 
 
@@ -46,10 +47,10 @@ def test_what_turns_up_after_the_end_is_cleared_away() -> None:
 
 
 def test_pods_that_are_to_be_kept_after_all_do_not_hold_up_the_end() -> None:
-    verdict = JobOutcome(phase=JobPhase.SUCCEED, message="done", at=NOON)
+    verdict = JobOutcome(phase=JobPhase.SUCCEED, message=message(MessageReason.TRAINING_COMPLETED), at=NOON)
     job = make_job(state=remembering(JobPhase.TERMINATING, outcome=verdict), clean=CleanPodPolicy.NONE)
     decision = decided(job, seeing(make_pod(0)))
-    assert decision.actions == ()
+    assert actions_of(decision) == ()
     assert status_of(decision).phase is JobPhase.SUCCEED
 
 

@@ -8,10 +8,11 @@ import pytest
 
 from pliant.model.actions import CreatePod
 from pliant.model.job import EndPolicy
+from pliant.model.messages import MessageReason, message
 from pliant.model.observed import NodeFault, ObservedPod, PodPhase
 from pliant.model.state import JobPhase
 from tests.builders import NOON, make_group, make_job, make_pod, restarting, seeing
-from tests.engine.rulings import RUNNING, decided, intent_of, names, status_of, verdict_of
+from tests.engine.rulings import RUNNING, decided, exited, intent_of, is_transition, names, status_of, verdict_of
 
 DEAD = NodeFault(description="is gone", since=NOON - timedelta(minutes=1))
 
@@ -47,7 +48,7 @@ def test_a_group_may_lose_all_but_its_first_down_to_its_least(members: str, leas
     group = make_group(size=3, min_size=least, max_size=3, is_elastic=True)
     job = make_job(group, state=RUNNING, is_fault_tolerant=True)
     decision = decided(job, seeing(*(member(i, letter) for i, letter in enumerate(members))))
-    assert (decision.transition_status and verdict_of(decision).phase) is end
+    assert (verdict_of(decision).phase if is_transition(decision) else None) is end
 
 
 @pytest.mark.parametrize(("is_elastic", "is_tolerant"), [(False, True), (True, False), (False, False)])
@@ -66,7 +67,7 @@ def test_whoever_may_be_restarted_is_not_given_up() -> None:
 def test_those_given_up_are_named_and_not_made_again() -> None:
     job = make_job(make_group(size=3, min_size=1, is_elastic=True), state=RUNNING, is_fault_tolerant=True)
     decision = decided(job, seeing(*(member(i, "RRF"[i]) for i in range(3))))
-    assert status_of(decision).message == "running with failed replicas: worker-2 exited with code 1"
+    assert status_of(decision).message == message(MessageReason.RUNNING_WITH_FAILURES, [exited("worker-2")])
     later = decided(make_job(*job.groups, state=status_of(decision), is_fault_tolerant=True), seeing(member(0, "R")))
     assert names(later, CreatePod) == ["demo-worker-1"]
 

@@ -6,10 +6,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 from pliant.model.job import EndPolicy, EndRequest, RestartScope
+from pliant.model.messages import MessageReason, message
 from pliant.model.observed import NodeFault, PodExit, PodPhase
 from pliant.model.state import GroupState, JobPhase, ReplicaFailure, RestartCause
 from tests.builders import NOON, make_group, make_job, make_pod, restarting, seeing
-from tests.engine.rulings import decided, remembering
+from tests.engine.rulings import decided, intent_of, remembering
 from tests.engine.world import World
 
 A_LITTLE = timedelta(seconds=3)
@@ -22,8 +23,7 @@ def test_of_several_failures_the_earliest_is_the_first_cause() -> None:
         exit=PodExit(code=139, container="trainer", reason="Error", message="b", last_log_lines="a\nb"),
     )
     decision = decided(make_job(state=remembering(JobPhase.RUNNING)), seeing(late, early))
-    assert decision.transition_status is not None
-    state = decision.transition_status.state
+    state = intent_of(decision)
     assert state.root_cause == ReplicaFailure(
         replica="worker-1",
         container="trainer",
@@ -43,9 +43,9 @@ def test_what_is_quoted_is_told_from_what_is_said() -> None:
     group = make_group(restart=restarting(limit=1))
     memory = GroupState(attempt=1, restarts_by_cause={RestartCause.APP: 1})
     decision = decided(make_job(group, state=remembering(JobPhase.RUNNING, groups={"worker": memory})), pods)
-    assert decision.transition_status is not None
-    said = "worker-0 exited with code 3: no data; worker has used its 1 restart"
-    assert decision.transition_status.state.message == said
+    exited = message(MessageReason.REPLICA_EXITED, replica="worker-0", code=3, message="no data")
+    spent = message(MessageReason.RESTART_LIMIT_REACHED, [exited], group="worker", limit=1)
+    assert intent_of(decision).message == message(MessageReason.REPLICAS_FAILED, [spent])
 
 
 def test_a_member_whose_pod_is_gone_is_still_the_first_cause() -> None:
@@ -79,8 +79,7 @@ def test_a_lost_node_is_named_as_the_cause() -> None:
     gone = NodeFault(description="is gone", since=NOON - timedelta(minutes=1))
     pods = seeing(make_pod(0, node="n0", node_fault=gone), make_pod(1, node="n1"))
     decision = decided(make_job(state=remembering(JobPhase.RUNNING)), pods)
-    assert decision.transition_status is not None
-    cause = decision.transition_status.state.root_cause
+    cause = intent_of(decision).root_cause
     assert cause is not None
     assert (cause.cause, cause.node, cause.reason, cause.at) == (RestartCause.NODE, "n0", "is gone", gone.since)
 
@@ -90,8 +89,7 @@ def test_an_end_that_was_ordered_has_no_first_cause() -> None:
     decision = decided(
         make_job(state=remembering(JobPhase.RUNNING), end_request=order), seeing(make_pod(0), make_pod(1))
     )
-    assert decision.transition_status is not None
-    assert decision.transition_status.state.root_cause is None
+    assert intent_of(decision).root_cause is None
 
 
 def test_failures_kept_are_few_and_each_is_kept_once() -> None:

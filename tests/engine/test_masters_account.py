@@ -5,27 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from pliant.engine.decide import decide
 from pliant.frameworks import resolve_framework
 from pliant.model.actions import CreatePod, GrantMasterAccess
-from pliant.model.job import Job
 from pliant.model.observed import Observed
-from tests.builders import NOON
+from tests.builders import NOON, StoredJob, decide_stored
 from tests.engine.mastered import MASTER, elastic_job
+from tests.engine.rulings import actions_of
 
 OURS = "elasticjob-demo-dlrover-master"
 
 
-def begun(job: Job) -> tuple[GrantMasterAccess, dict[str, Any]]:
+def begun(job: StoredJob) -> tuple[GrantMasterAccess, dict[str, Any]]:
     """What a master is granted when its job begins, and the spec of its pod; the grant comes first."""
-    decision = decide(job, Observed(), resolve_framework(job), NOON)
-    grant, pod = (each for each in decision.actions if isinstance(each, GrantMasterAccess | CreatePod))
+    decision = decide_stored(job, Observed(), resolve_framework(job), NOON)
+    grant, pod = (each for each in actions_of(decision) if isinstance(each, GrantMasterAccess | CreatePod))
     assert isinstance(grant, GrantMasterAccess)
     assert isinstance(pod, CreatePod)
     return grant, dict(pod.manifest["spec"])
 
 
-def with_account(job: Job, **fields: str) -> Job:
+def with_account(job: StoredJob, **fields: str) -> StoredJob:
     [master] = [group for group in job.groups if group.name == MASTER]
     template = {**master.template, "spec": {**master.template["spec"], **fields}}
     others = [group for group in job.groups if group is not master]

@@ -10,19 +10,23 @@ import pytest
 
 from pliant.model.actions import CreatePod, DeletePod
 from pliant.model.job import CleanPodPolicy, EndPolicy, RestartPolicy, RestartScope
+from pliant.model.messages import NO_MESSAGE, MessageReason, message
 from pliant.model.observed import NodeFault, ObservedPod, PodPhase
 from pliant.model.state import GroupState, JobOutcome, JobPhase, RestartCause
 from tests.builders import NOON, make_group, make_job, make_pod, restarting, seeing
 from tests.engine.rulings import (
     RUNNING,
+    actions_of,
     decided,
     event_of,
     intent_of,
+    is_transition,
     names,
     of_workers,
     remembering,
     status_of,
     verdict_of,
+    wait_of,
 )
 
 GRACE = timedelta(seconds=10)
@@ -39,14 +43,14 @@ def on_node(index: int, fault: NodeFault | None, phase: PodPhase = PodPhase.RUNN
 def test_a_node_has_some_grace_before_its_pods_are_given_up() -> None:
     job, seen = (make_job(make_group(restart=ON_NODE_FAIL), state=RUNNING), seeing(make_pod(0), on_node(1, SINCE_NOON)))
     waiting = decided(job, seen, NOON + timedelta(seconds=4))
-    assert waiting.transition_status is None
-    assert waiting.requeue_after == timedelta(seconds=6)
+    assert not is_transition(waiting)
+    assert wait_of(waiting) == timedelta(seconds=6)
     assert intent_of(decided(job, seen, NOON + GRACE)).phase is JobPhase.RESTARTING
 
 
 def test_a_node_that_comes_back_in_time_costs_nothing() -> None:
     job = make_job(make_group(restart=ON_NODE_FAIL), state=RUNNING)
-    assert decided(job, seeing(make_pod(0), make_pod(1, node="n1")), NOON + GRACE).transition_status is None
+    assert not is_transition(decided(job, seeing(make_pod(0), make_pod(1, node="n1")), NOON + GRACE))
 
 
 def test_a_lost_member_is_restarted_elsewhere_at_the_cost_of_its_node() -> None:
@@ -54,10 +58,11 @@ def test_a_lost_member_is_restarted_elsewhere_at_the_cost_of_its_node() -> None:
     state = intent_of(decided(job, seeing(make_pod(0), on_node(1, DEAD))))
     assert state.group("worker").restarts_by_cause == {RestartCause.NODE: 1}
     assert state.avoided_nodes == ("n1",)
-    assert state.message.startswith("worker-1 was lost: node n1 is not ready (NodeStatusUnknown); restart 1 of")
+    lost = message(MessageReason.REPLICA_LOST, replica="worker-1", node="n1", fault="is not ready (NodeStatusUnknown)")
+    assert (state.message.reason, state.message.details) == (MessageReason.RESTARTING, (lost,))
     (pod,) = [
         action
-        for action in decided(replace(job, state=state), seeing(make_pod(0))).actions
+        for action in actions_of(decided(replace(job, state=state), seeing(make_pod(0))))
         if isinstance(action, CreatePod)
     ]
     wishes = pod.manifest["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
@@ -89,7 +94,7 @@ def test_a_loss_that_is_not_mended_is_put_to_the_vote(
 ) -> None:
     job = make_job(make_group(fail=policy), clean=clean, state=RUNNING)
     decision = decided(job, seeing(*(on_node(i, DEAD if m == "L" else None) for i, m in enumerate(members))))
-    assert (decision.transition_status is not None) is is_over
+    assert is_transition(decision) is is_over
     if is_over:
         assert verdict_of(decision).phase is JobPhase.NODE_FAIL
         assert intent_of(decision).phase is JobPhase.TERMINATING, "pods go, whatever cleanPodPolicy says"
@@ -100,7 +105,8 @@ def test_with_the_budget_spent_a_lost_member_ends_the_job_as_a_node_failure() ->
     job = make_job(make_group(restart=restarting(limit=1, policy=RestartPolicy.ON_NODE_FAIL)), state=state)
     verdict = verdict_of(decided(job, seeing(make_pod(0), on_node(1, DEAD))))
     assert verdict.phase is JobPhase.NODE_FAIL
-    assert verdict.message.endswith("worker has used its 1 restart")
+    (cause,) = verdict.message.details
+    assert (cause.reason, cause.parameters) == (MessageReason.RESTART_LIMIT_REACHED, {"group": "worker", "limit": 1})
 
 
 def test_a_job_fails_by_its_node_only_if_one_who_decided_was_lost() -> None:
@@ -115,7 +121,7 @@ def test_a_job_fails_by_its_node_only_if_one_who_decided_was_lost() -> None:
 @pytest.mark.parametrize("is_leaving", [False, True])
 def test_a_pod_on_a_dead_node_is_let_go_at_once_though_it_is_leaving_already(is_leaving: bool) -> None:
     job = make_job(make_group(restart=ON_NODE_FAIL), state=of_workers(attempt=1, index_min_attempts={1: 1}))
-    (deletion,) = decided(job, seeing(make_pod(0), on_node(1, DEAD, is_terminating=is_leaving))).actions
+    (deletion,) = actions_of(decided(job, seeing(make_pod(0), on_node(1, DEAD, is_terminating=is_leaving))))
     assert isinstance(deletion, DeletePod)
     assert deletion.is_forced
 
@@ -126,27 +132,29 @@ def test_a_pod_on_a_dead_node_is_let_go_at_once_though_it_is_leaving_already(is_
 )
 def test_whoever_can_leave_in_good_order_does(fault: NodeFault | None, is_leaving: bool, deleted: int) -> None:
     job = make_job(make_group(restart=ON_NODE_FAIL), state=of_workers(attempt=1, index_min_attempts={1: 1}))
-    deletions = decided(job, seeing(make_pod(0), on_node(1, fault, is_terminating=is_leaving))).actions
+    deletions = actions_of(decided(job, seeing(make_pod(0), on_node(1, fault, is_terminating=is_leaving))))
     assert len(deletions) == deleted
     assert not any(isinstance(action, DeletePod) and action.is_forced for action in deletions)
 
 
 @pytest.mark.parametrize("phase", [JobPhase.TERMINATING, JobPhase.SUSPENDED, JobPhase.FAILED])
 def test_who_leaves_with_the_whole_job_is_let_go_of_on_a_dead_node_too(phase: JobPhase) -> None:
-    verdict = JobOutcome(phase=JobPhase.FAILED, message="", at=NOON) if phase is not JobPhase.SUSPENDED else None
+    verdict = (
+        JobOutcome(phase=JobPhase.FAILED, message=NO_MESSAGE, at=NOON) if phase is not JobPhase.SUSPENDED else None
+    )
     job = make_job(state=remembering(phase, outcome=verdict), is_suspended=phase is JobPhase.SUSPENDED)
     stranded = on_node(1, DEAD, is_terminating=True)
-    (deletion,) = [each for each in decided(job, seeing(stranded)).actions if isinstance(each, DeletePod)]
+    (deletion,) = [each for each in actions_of(decided(job, seeing(stranded))) if isinstance(each, DeletePod)]
     assert deletion.is_forced
     soon = decided(job, seeing(on_node(1, SINCE_NOON, is_terminating=True)))
     assert names(soon, DeletePod) == []
-    assert soon.requeue_after == GRACE
+    assert wait_of(soon) == GRACE
 
 
 def test_a_retired_member_on_a_dead_node_is_let_go_at_once() -> None:
     job = make_job(make_group(size=1), state=of_workers(applied_size=1))
     (deletion,) = [
-        each for each in decided(job, seeing(make_pod(0), on_node(1, DEAD))).actions if isinstance(each, DeletePod)
+        each for each in actions_of(decided(job, seeing(make_pod(0), on_node(1, DEAD)))) if isinstance(each, DeletePod)
     ]
     assert deletion.is_forced
 
@@ -155,7 +163,8 @@ def test_a_device_fault_loses_a_member_as_a_dead_node_does() -> None:
     job = make_job(make_group(restart=ON_NODE_FAIL), state=RUNNING)
     decision = decided(job, seeing(make_pod(0), on_node(1, DEVICE)))
     assert intent_of(decision).group("worker").restarts_by_cause == {RestartCause.NODE: 1}
-    assert "node n1 has a device fault (GPUUnhealthy)" in event_of(decision).message
+    (lost,) = event_of(decision).message.details
+    assert lost.parameters == {"replica": "worker-1", "node": "n1", "fault": "has a device fault (GPUUnhealthy)"}
 
 
 def test_one_node_that_takes_several_members_along_makes_one_wide_restart() -> None:
@@ -176,7 +185,7 @@ def test_one_node_that_takes_several_members_along_makes_one_wide_restart() -> N
 @pytest.mark.parametrize("phase", [PodPhase.PENDING, PodPhase.SUCCEEDED])
 def test_who_has_no_node_yet_or_needs_none_any_more_cannot_be_lost(phase: PodPhase) -> None:
     job = make_job(make_group(restart=ON_NODE_FAIL), state=RUNNING)
-    assert decided(job, seeing(make_pod(0), on_node(1, DEAD, phase))).transition_status is None
+    assert not is_transition(decided(job, seeing(make_pod(0), on_node(1, DEAD, phase))))
 
 
 def test_one_who_failed_on_a_faulty_node_is_charged_to_the_node_without_grace() -> None:
@@ -184,7 +193,9 @@ def test_one_who_failed_on_a_faulty_node_is_charged_to_the_node_without_grace() 
     failed = on_node(1, SINCE_NOON, PodPhase.FAILED, code=9)
     state = intent_of(decided(job, seeing(make_pod(0), failed)))
     assert state.group("worker").restarts_by_cause == {RestartCause.NODE: 1}
-    assert "worker-1 exited with code 9 on node n1, which is not ready" in state.message
+    (exited,) = state.message.details
+    assert exited.reason == MessageReason.REPLICA_EXITED
+    assert (exited.parameters["code"], exited.parameters["node"]) == (9, "n1")
 
 
 def test_members_lost_without_consequence_are_not_written_off() -> None:

@@ -8,10 +8,22 @@ import pytest
 
 from pliant.model.actions import DeletePod, DeleteService
 from pliant.model.job import CleanPodPolicy, EndRequest
+from pliant.model.messages import MessageReason, message
 from pliant.model.observed import PodPhase
 from pliant.model.state import FINAL_PHASES, JobOutcome, JobPhase
 from tests.builders import NOON, make_group, make_job, make_pod, restarting, seeing
-from tests.engine.rulings import RUNNING, decided, event_of, intent_of, names, remembering, verdict_of
+from tests.engine.rulings import (
+    RUNNING,
+    actions_of,
+    decided,
+    event_of,
+    intent_of,
+    names,
+    remembering,
+    status_of,
+    stored_by,
+    verdict_of,
+)
 from tests.engine.world import World
 
 ENDS = [JobPhase.FAILED, JobPhase.NODE_FAIL, JobPhase.PREEMPTED]
@@ -29,7 +41,7 @@ def test_an_ordered_end_takes_all_pods_and_then_says_so(phase: JobPhase, clean: 
     world.settle()
     assert world.phases[-2:] == [JobPhase.TERMINATING, phase]
     assert (world.pods, world.services) == ({}, {})
-    assert world.memory.message == "because I say so"
+    assert world.memory.message == message(MessageReason.END_REQUESTED, message="because I say so")
 
 
 @pytest.mark.parametrize(
@@ -38,7 +50,8 @@ def test_an_ordered_end_takes_all_pods_and_then_says_so(phase: JobPhase, clean: 
 def test_an_order_is_obeyed_in_any_phase_a_job_is_under_way_in(phase: JobPhase) -> None:
     job = make_job(state=remembering(phase), end_request=STOP, is_suspended=phase is JobPhase.SUSPENDED)
     decision = decided(job, UP)
-    assert verdict_of(decision) == JobOutcome(phase=STOP.phase, message=STOP.message, at=NOON, must_delete_all=True)
+    cause = message(MessageReason.END_REQUESTED, message=STOP.message)
+    assert verdict_of(decision) == JobOutcome(phase=STOP.phase, message=cause, at=NOON, must_delete_all=True)
     assert (event_of(decision).reason, event_of(decision).is_warning) == ("Preempted", True)
 
 
@@ -52,14 +65,13 @@ def test_a_job_ordered_to_end_from_the_start_makes_nothing() -> None:
 def test_an_order_to_a_job_that_has_ended_comes_too_late(phase: JobPhase) -> None:
     state = remembering(phase, ended_at=NOON)
     decision = decided(make_job(state=state, end_request=STOP))
-    assert (decision.transition_status, decision.actions, dict(decision.status_updates)) == (None, (), {})
+    assert (stored_by(decision), actions_of(decision)) == (None, ())
 
 
 def test_the_first_verdict_stands() -> None:
-    verdict = JobOutcome(phase=JobPhase.SUCCEED, message="done", at=NOON)
+    verdict = JobOutcome(phase=JobPhase.SUCCEED, message=message(MessageReason.TRAINING_COMPLETED), at=NOON)
     job = make_job(state=remembering(JobPhase.TERMINATING, outcome=verdict), end_request=STOP)
-    (status,) = decided(job).status_updates.values()
-    assert status.state.phase is JobPhase.SUCCEED
+    assert status_of(decided(job)).phase is JobPhase.SUCCEED
 
 
 @pytest.mark.parametrize("seen", ["completed", "failed", "restarted", "resized"])

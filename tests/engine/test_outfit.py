@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from pliant.engine.decide import decide
 from pliant.engine.pods.manifests import config_map_manifest, pod_manifest
 from pliant.engine.pods.shared_environment import (
     MAX_CONFIG_MAP_BYTES,
@@ -20,7 +19,8 @@ from pliant.errors import InvalidSpec
 from pliant.model.actions import CreateConfigMap, CreatePod, CreateService
 from pliant.model.framework import Rank
 from pliant.model.job import Job
-from tests.builders import NOON, PlainFramework, make_group, make_job, make_pod, seeing
+from tests.builders import NOON, PlainFramework, decide_stored, make_group, make_job, make_pod, seeing
+from tests.engine.rulings import actions_of
 
 CONTAINER: dict[str, Any] = {"name": "main", "image": "train"}
 
@@ -49,15 +49,15 @@ def variables(pod: dict[str, Any], number: int = 0) -> dict[str, str]:
 
 def test_what_is_shared_is_asked_for_once_however_many_members_there_are() -> None:
     framework = Talkative(HOSTS="a,b")
-    decision = decide(make_job(make_group(size=100)), seeing(), framework, NOON)
-    pods = [action for action in decision.actions if isinstance(action, CreatePod)]
+    decision = decide_stored(make_job(make_group(size=100)), seeing(), framework, NOON)
+    pods = [action for action in actions_of(decision) if isinstance(action, CreatePod)]
     assert len(pods) == 100
     assert framework.asked == 1
 
 
 def test_nobody_asks_while_all_is_well() -> None:
     framework = Talkative(HOSTS="a,b")
-    decide(make_job(make_group(size=1)), seeing(make_pod()), framework, NOON)
+    decide_stored(make_job(make_group(size=1)), seeing(make_pod()), framework, NOON)
     assert framework.asked == 0
 
 
@@ -119,7 +119,7 @@ def test_a_variable_of_the_users_own_takes_the_place_of_a_file() -> None:
 
 def test_files_are_laid_out_before_members_come_in_a_config_map_that_goes_with_the_job() -> None:
     framework = Talkative(HOSTS="x" * (MAX_INLINE_VARIABLE_BYTES + 1))
-    actions = decide(make_job(make_group(size=2)), seeing(), framework, NOON).actions
+    actions = actions_of(decide_stored(make_job(make_group(size=2)), seeing(), framework, NOON))
     assert [type(action) for action in actions] == [CreateService, CreateService, CreateConfigMap, CreatePod, CreatePod]
     [made] = [action for action in actions if isinstance(action, CreateConfigMap)]
     assert made.name == made.manifest["metadata"]["name"]
@@ -148,5 +148,6 @@ def test_other_content_and_another_job_of_the_name_have_another_config_map() -> 
 
 
 def test_more_than_a_config_map_holds_is_refused_with_what_to_do() -> None:
-    with pytest.raises(InvalidSpec, match=r"spec\.replicaSpecs: the addresses of all replicas take 1,000,001 bytes"):
-        decide(make_job(), seeing(), Talkative(HOSTS="x" * (MAX_CONFIG_MAP_BYTES + 1)), NOON)
+    talkative = Talkative(HOSTS="x" * (MAX_CONFIG_MAP_BYTES + 1))
+    with pytest.raises(InvalidSpec, match=r"^spec\.replicaSpecs: the addresses of all replicas take 1,000,001 bytes"):
+        decide_stored(make_job(make_group(path="spec.replicaSpecs.worker")), seeing(), talkative, NOON)

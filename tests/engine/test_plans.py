@@ -23,6 +23,7 @@ from tests.engine.mastered import (
     watched,
     write,
 )
+from tests.engine.rulings import actions_of, is_transition
 from tests.engine.world import World
 
 
@@ -189,7 +190,7 @@ def test_a_job_comes_back_only_when_those_who_leave_have_left() -> None:
     late = "demo-edljob-worker-7"
     world.pods[late] = replace(world.pods[late], is_terminating=True)
     world.resume()
-    assert world.decide().transition_status is None
+    assert not is_transition(world.decide())
     del world.pods[late]
     world.settle()
     assert world.memory.phase is JobPhase.RUNNING
@@ -302,7 +303,7 @@ def test_whom_a_foreign_master_makes_beyond_a_persons_wish_goes_for_good() -> No
     world.resize("worker", spec=1)
     world.settle()
     foreign(world, "worker", 2, rank=1)
-    doomed = [action for action in world.decide().actions if getattr(action, "name", "") == "demo-edljob-worker-2"]
+    doomed = [action for action in actions_of(world.decide()) if getattr(action, "name", "") == "demo-edljob-worker-2"]
     assert [getattr(action, "prevents_relaunch", False) for action in doomed] == [True]
 
 

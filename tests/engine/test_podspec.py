@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from pliant.engine.decide import decide
 from pliant.engine.pods.manifests import pod_manifest, service_manifest
 from pliant.engine.pods.shared_environment import build_shared_environment
 from pliant.model.actions import CreatePod, CreateService
 from pliant.model.framework import Rank
 from pliant.model.job import Job, Naming, Port, ReplicaGroup, RestartPolicy, RestartRule
-from pliant.model.observed import Observed
-from tests.builders import NOON, PlainFramework, make_group, make_job
+from tests.builders import PlainFramework, make_group, make_job
+from tests.engine.rulings import actions_of, decided
 
 
 def pod_of(template: dict[str, Any], rule: RestartRule | None = None, **job: Any) -> dict[str, Any]:
@@ -114,7 +113,7 @@ def test_a_service_finds_its_member_at_any_attempt_before_it_is_ready() -> None:
         "TrainingJobReplicaName": "worker",
         "TrainingJobReplicaIndex": "1",
     }
-    assert spec["ports"] == [{"name": "http", "port": 80}, {"name": "port-90", "port": 90}]
+    assert list(spec["ports"]) == [{"name": "http", "port": 80}, {"name": "port-90", "port": 90}]
 
 
 def test_a_member_without_ports_has_a_name_all_the_same() -> None:
@@ -124,7 +123,7 @@ def test_a_member_without_ports_has_a_name_all_the_same() -> None:
 def test_a_kind_may_name_pods_services_and_labels_in_its_own_way() -> None:
     naming = Naming(pod="{group}-{job}-{index}", service="{pod}-service", labels={"pod_name": "{pod}", "nr": "{index}"})
     job = make_job(make_group(size=2, first_pod_labels={"role": "master"}), naming=naming)
-    actions = decide(job, Observed(), PlainFramework(), NOON).actions
+    actions = actions_of(decided(job))
     pods = [action.manifest["metadata"] for action in actions if isinstance(action, CreatePod)]
     assert [pod["name"] for pod in pods] == ["worker-demo-0", "worker-demo-1"]
     assert [action.name for action in actions if isinstance(action, CreateService)] == [

@@ -10,10 +10,24 @@ from msgspec.structs import replace
 
 from pliant.model.actions import CreatePod, Decision, DeletePod, EmitEvent
 from pliant.model.job import RestartPolicy, RestartRule, RestartScope
+from pliant.model.messages import MessageReason, message
 from pliant.model.observed import NodeFault, PodPhase
 from pliant.model.state import EngineState, GroupState, JobPhase, ReplicaOutcome, RestartCause
 from tests.builders import NOON, make_group, make_job, make_pod, restarting, seeing
-from tests.engine.rulings import RUNNING, decided, intent_of, names, of_workers, remembering, status_of, verdict_of
+from tests.engine.rulings import (
+    RUNNING,
+    actions_of,
+    decided,
+    exited,
+    intent_of,
+    is_transition,
+    names,
+    not_starting,
+    of_workers,
+    remembering,
+    status_of,
+    verdict_of,
+)
 from tests.engine.world import World
 
 
@@ -38,8 +52,10 @@ def test_a_restart_is_remembered_before_anything_is_deleted() -> None:
         restart_streak=1,
         streak_start_attempt=1,
     )
-    assert state.message == "worker-1 exited with code 1; restart 1 of 3 of worker, scope Pod"
-    assert [type(action) for action in decision.actions] == [EmitEvent]
+    assert state.message == message(
+        MessageReason.RESTARTING, [exited("worker-1")], group="worker", used=1, scope="Pod", limit=3
+    )
+    assert [type(action) for action in actions_of(decision)] == [EmitEvent]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +92,7 @@ def test_a_new_attempt_carries_its_number() -> None:
     state = intent_of(failed_worker(restarting(RestartScope.POD)))
     job = make_job(make_group("ps", 1), make_group(restart=restarting(RestartScope.POD)), state=state)
     decision = decided(job, seeing(make_pod(0, group="ps"), make_pod(0)))
-    (pod,) = [action for action in decision.actions if isinstance(action, CreatePod)]
+    (pod,) = [action for action in actions_of(decision) if isinstance(action, CreatePod)]
     assert pod.manifest["metadata"]["labels"]["RestartCount"] == "1"
 
 
@@ -88,7 +104,8 @@ def test_beyond_the_limit_a_failure_fails_the_job() -> None:
     decision = failed_worker(restarting(limit=2), state=spent)
     verdict = verdict_of(decision)
     assert verdict.phase is JobPhase.FAILED
-    assert "worker has used its 2 restarts" in verdict.message
+    (cause,) = verdict.message.details
+    assert (cause.reason, cause.parameters["limit"]) == (MessageReason.RESTART_LIMIT_REACHED, 2)
 
 
 NODE_DOWN = NodeFault(description="is not ready", since=NOON - timedelta(minutes=1))
@@ -123,9 +140,7 @@ def test_the_restart_policy_says_what_starts_a_restart(policy: RestartPolicy | N
     job = make_job(make_group(restart=rule), state=RUNNING, exit_codes=(137, 128))
     victim = make_pod(1, node="n1", **MISFORTUNES[misfortune])
     decision = decided(job, seeing(make_pod(0), victim))
-    is_restarted = (
-        decision.transition_status is not None and decision.transition_status.state.phase is JobPhase.RESTARTING
-    )
+    is_restarted = is_transition(decision) and intent_of(decision).phase is JobPhase.RESTARTING
     assert is_restarted is (misfortune in RESTARTED[policy])
     if is_restarted:
         cause = RestartCause.NODE if misfortune in NODES else RestartCause.APP
@@ -157,7 +172,8 @@ def test_a_job_may_limit_the_restarts_of_all_its_groups_together() -> None:
     spent = replace(RUNNING, restart_count=1)
     verdict = verdict_of(decided(make_job(*groups, state=spent, restart_limit=1), failures))
     assert verdict.phase is JobPhase.FAILED
-    assert verdict.message.startswith("a-0 exited with code 1; the job has used its 1 restart")
+    spent_by_job = message(MessageReason.JOB_RESTART_LIMIT_REACHED, [exited("a-0")], limit=1)
+    assert verdict.message.details[0] == spent_by_job
 
 
 def test_the_limit_of_the_group_that_triggers_is_the_one_that_counts() -> None:
@@ -181,7 +197,8 @@ def test_two_that_fail_together_with_one_restart_left_end_the_job() -> None:
     state = intent_of(decided(make_job(make_group(restart=rule), state=RUNNING), seeing(*failed)))
     assert state.group("worker").index_min_attempts == {0: 1}
     later = decided(make_job(make_group(restart=rule), state=state), seeing(*failed))
-    assert verdict_of(later).message == "worker-1 exited with code 1; worker has used its 1 restart"
+    spent = message(MessageReason.RESTART_LIMIT_REACHED, [exited("worker-1")], group="worker", limit=1)
+    assert verdict_of(later).message == message(MessageReason.REPLICAS_FAILED, [spent])
 
 
 def test_the_widest_restart_takes_everybody_along() -> None:
@@ -241,9 +258,9 @@ def test_a_memory_that_was_wiped_charges_one_failure_once() -> None:
 
 
 def test_a_restart_is_told_again_once_another_trouble_is_over() -> None:
-    state = replace(intent_of(failed_worker(restarting(RestartScope.POD))), message="worker-1: Unschedulable: full")
+    other = not_starting("worker-1", "Unschedulable: full")
+    state = replace(intent_of(failed_worker(restarting(RestartScope.POD))), message=other)
     job = make_job(make_group("ps", 1), make_group(restart=restarting(RestartScope.POD)), state=state)
     pods = (make_pod(0, group="ps"), make_pod(0), make_pod(1, PodPhase.SCHEDULED, attempt=1))
-    assert status_of(decided(job, seeing(*pods), NOON + timedelta(seconds=9))).message.startswith(
-        "worker-1 exited with code 1; restart 1 of worker"
-    )
+    told = status_of(decided(job, seeing(*pods), NOON + timedelta(seconds=9))).message
+    assert (told.reason, told.details) == (MessageReason.RESTARTING, (exited("worker-1"),))

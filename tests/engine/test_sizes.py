@@ -10,6 +10,7 @@ from msgspec.structs import replace as replace_memory
 
 from pliant.model.actions import CreatePod, DeletePod, DeleteService
 from pliant.model.job import ReplicaGroup, ResizeMode
+from pliant.model.messages import AUTOSCALING_DISABLED, NO_MESSAGE, Message, MessageReason, message
 from pliant.model.observed import PodPhase, ScaleRecommendation
 from pliant.model.state import (
     EngineState,
@@ -23,7 +24,48 @@ from pliant.model.state import (
     SizeRequester,
 )
 from tests.builders import NOON, make_group, make_job, make_pod, seeing
-from tests.engine.rulings import RUNNING, decided, event_of, intent_of, names, of_workers, remembering, status_of
+from tests.engine.rulings import (
+    RUNNING,
+    actions_of,
+    decided,
+    event_of,
+    intent_of,
+    is_transition,
+    names,
+    of_workers,
+    remembering,
+    status_of,
+    stored_by,
+    update_of,
+)
+
+
+def resized(**changes: tuple[int, int, str]) -> Message:
+    """The message about groups that get another size: before, after, and who asked for it."""
+    return Message(
+        MessageReason.GROUPS_RESIZED,
+        {},
+        tuple(
+            message(MessageReason.GROUP_RESIZED, group=name, before=before, after=after, requestedBy=str(requester))
+            for name, (before, after, requester) in changes.items()
+        ),
+    )
+
+
+GROWN = Message(
+    MessageReason.GROUPS_RESIZED,
+    {},
+    (
+        message(
+            MessageReason.GROUP_RESIZED,
+            group="worker",
+            before=2,
+            after=4,
+            requestedBy="autoscaler",
+            message="2 more fit",
+        ),
+    ),
+)
 
 
 def test_shrinking_retires_the_highest_index_first_and_its_service_after_it() -> None:
@@ -37,13 +79,13 @@ def test_shrinking_retires_the_highest_index_first_and_its_service_after_it() ->
 def test_growing_stays_running_and_creates_the_missing_members() -> None:
     decision = decided(make_job(make_group(size=3), state=RUNNING), seeing(make_pod(0), make_pod(1)))
     assert names(decision, CreatePod) == ["demo-worker-2"]
-    assert all(status.state.phase is JobPhase.RUNNING for status in decision.status_updates.values())
+    assert (update_of(decision) or RUNNING).phase is JobPhase.RUNNING
 
 
 def test_a_retired_member_that_fails_is_no_failure() -> None:
     retired = make_pod(2, PodPhase.FAILED, code=1)
     decision = decided(make_job(state=RUNNING), seeing(make_pod(0), make_pod(1), retired))
-    assert decision.transition_status is None
+    assert not is_transition(decision)
 
 
 def asking(
@@ -61,7 +103,7 @@ def seen_after(*edits: ReplicaGroup) -> EngineState:
     state = of_workers(applied_size=2, size_requests={SizeRequester.SPEC: SizeRequest(size=2, at=NOON)})
     for number, group in enumerate(edits, 1):
         decision = decided(make_job(group, state=state), pods, NOON + timedelta(seconds=number))
-        state = intent_of(decision) if decision.transition_status else status_of(decision)
+        state = intent_of(decision) if is_transition(decision) else status_of(decision)
     return state
 
 
@@ -113,7 +155,8 @@ def test_a_resize_is_remembered_and_told_before_it_is_acted_upon() -> None:
     assert intent_of(decision).phase is JobPhase.RUNNING
     assert intent_of(decision).timeline[-1].reason == "Resized"
     event = event_of(decision)
-    assert (event.reason, event.message, event.is_warning) == ("Resized", "resizing worker from 2 to 3 (scaled)", False)
+    assert (event.reason, event.is_warning) == ("Resized", False)
+    assert event.message == resized(worker=(2, 3, SizeRequester.SCALE))
 
 
 def test_who_has_to_leave_is_forgotten() -> None:
@@ -141,18 +184,18 @@ def test_a_job_may_be_resized_in_any_phase_and_stays_in_it(phase: JobPhase) -> N
 
 @pytest.mark.parametrize("phase", [JobPhase.TERMINATING, JobPhase.SUCCEED])
 def test_a_job_that_has_ended_is_not_resized(phase: JobPhase) -> None:
-    verdict = JobOutcome(phase=JobPhase.SUCCEED, message="", at=NOON)
+    verdict = JobOutcome(phase=JobPhase.SUCCEED, message=NO_MESSAGE, at=NOON)
     state = remembering(phase, groups={"worker": GroupState(applied_size=2)}, outcome=verdict)
     decision = decided(make_job(asking(3), state=state))
-    assert decision.transition_status is None
-    assert decision.actions == ()
+    assert not is_transition(decision)
+    assert actions_of(decision) == ()
 
 
 def test_several_groups_are_resized_in_one_step() -> None:
     state = remembering(groups={"ps": GroupState(applied_size=1), "worker": GroupState(applied_size=2)})
     servers = make_group("ps", 2, requested_sizes={SizeRequester.SPEC: 2})
     decision = decided(make_job(servers, asking(1), state=state))
-    assert event_of(decision).message == "resizing ps from 1 to 2, worker from 2 to 1 (replicas was edited)"
+    assert event_of(decision).message == resized(ps=(1, 2, SizeRequester.SPEC), worker=(2, 1, SizeRequester.SPEC))
 
 
 def test_a_member_that_returns_while_its_old_pod_leaves_waits_for_it_and_costs_nothing() -> None:
@@ -206,15 +249,14 @@ def after_wishes(*passes: tuple[ReplicaGroup, dict[str, ScaleRecommendation]]) -
     for number, (group, wishes) in enumerate(passes, 1):
         seen = copied(seeing(make_pod(0), make_pod(1)), recommendations=wishes)
         decision = decided(make_job(group, state=state), seen, NOON + timedelta(seconds=10 * number))
-        if decision.transition_status or decision.status_updates:
-            state = intent_of(decision) if decision.transition_status else status_of(decision)
+        state = stored_by(decision) or state
     return state
 
 
 def test_the_autoscaler_sets_the_size_of_groups_that_allow_it_and_says_why() -> None:
     state = after_wishes((automatic(), advised(4)))
     assert state.group("worker").applied_size == 4
-    assert state.timeline[-1].message == "resizing worker from 2 to 4 (autoscaler: 2 more fit)"
+    assert state.timeline[-1].message == GROWN
     assert after_wishes((asking(2, least=2, most=6), advised(4))).group("worker").applied_size == 2
 
 
@@ -234,7 +276,7 @@ def test_the_author_s_size_counts_again_once_the_autoscaler_is_kept_out() -> Non
     state = after_wishes((automatic(), advised(5)), (copied(automatic(), is_autoscaled=False), advised(5)))
     assert state.group("worker").applied_size == 2
     assert state.group("worker").advice is None
-    assert state.timeline[-1].message == "resizing worker from 5 to 2 (autoscaling was disabled)"
+    assert state.timeline[-1].message == resized(worker=(5, 2, AUTOSCALING_DISABLED))
 
 
 def test_an_advice_is_remembered_and_not_acted_upon() -> None:
@@ -249,8 +291,8 @@ def test_an_advice_that_differs_in_its_text_alone_is_no_news() -> None:
     again = replace_memory(advised(2, second=9, code="InsufficientCapacity")["worker"].advice, message="still none")
     seen = copied(seeing(make_pod(0), make_pod(1)), recommendations={"worker": ScaleRecommendation(advice=again)})
     decision = decided(make_job(automatic(), state=state), seen, NOON + timedelta(seconds=60))
-    assert not decision.transition_status
-    assert all(status.state.group("worker").advice != again for status in decision.status_updates.values())
+    assert not is_transition(decision)
+    assert (update_of(decision) or state).group("worker").advice != again
 
 
 def test_the_autoscaler_keeps_to_the_bounds() -> None:
@@ -263,7 +305,7 @@ def test_members_who_must_be_told_start_again_together_at_no_charge() -> None:
     memory = state.group("worker")
     assert (memory.applied_size, memory.job_min_attempt, memory.restarts_by_cause, state.restart_count) == (4, 1, {}, 0)
     assert state.phase is JobPhase.RESTARTING
-    assert state.message == ("resizing worker from 2 to 4 (autoscaler: 2 more fit); all replicas restart")
+    assert state.message == Message(MessageReason.GROUPS_RESIZED, {"restarts": 1}, GROWN.details)
 
 
 def test_a_group_that_cannot_be_resized_keeps_its_size_and_says_so_once() -> None:
@@ -271,7 +313,10 @@ def test_a_group_that_cannot_be_resized_keeps_its_size_and_says_so_once() -> Non
     state = after_wishes((held, {}))
     assert state.group("worker").applied_size == 2
     assert state.timeline[-1].reason == "ResizeRejected"
-    assert state.timeline[-1].message == "worker keeps size 2, size 4 is rejected: servers count their trainers"
+    rejected = message(
+        MessageReason.GROUP_SIZE_FIXED, group="worker", size=2, rejected=4, cause="servers count their trainers"
+    )
+    assert state.timeline[-1].message == message(MessageReason.RESIZE_REJECTED, [rejected])
     again = after_wishes((held, {}), (held, {}))
     assert [moment.reason for moment in again.timeline].count("ResizeRejected") == 1
 

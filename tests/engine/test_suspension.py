@@ -8,18 +8,30 @@ from typing import Any
 import pytest
 
 from pliant.model.actions import CreatePod, CreateService, DeletePod, DeleteService
-from pliant.model.job import Job, ResizeMode
+from pliant.model.job import ResizeMode
+from pliant.model.messages import MessageReason, message
 from pliant.model.observed import PodPhase
 from pliant.model.state import EngineState, GroupState, JobPhase, ReplicaOutcome, RestartCause, SizeRequester
-from tests.builders import NOON, make_group, make_job, make_pod, seeing
-from tests.engine.rulings import decided, event_of, intent_of, names, of_workers, remembering, status_of
+from tests.builders import NOON, StoredJob, make_group, make_job, make_pod, seeing
+from tests.engine.rulings import (
+    actions_of,
+    decided,
+    event_of,
+    intent_of,
+    is_transition,
+    names,
+    of_workers,
+    remembering,
+    status_of,
+    wait_of,
+)
 from tests.engine.world import World
 
 UNDER_WAY = [JobPhase.PENDING, JobPhase.CREATING, JobPhase.RUNNING, JobPhase.RESTARTING]
 MINUTE = timedelta(minutes=1)
 
 
-def suspended_job(state: EngineState | None = None, **fields: Any) -> Job:
+def suspended_job(state: EngineState | None = None, **fields: Any) -> StoredJob:
     return make_job(make_group(**fields), state=state, is_suspended=True)
 
 
@@ -38,8 +50,8 @@ def test_a_suspended_job_sends_everybody_home_and_makes_nobody() -> None:
     assert names(decision, DeletePod) == ["demo-worker-0"]
     assert names(decision, DeleteService) == ["demo-worker-0", "demo-worker-1"]
     empty = decided(suspended_job(state), now=NOON + MINUTE)
-    assert empty.actions == ()
-    assert empty.requeue_after is None
+    assert actions_of(empty) == ()
+    assert wait_of(empty) is None
 
 
 def test_a_job_suspended_from_the_start_has_no_pods() -> None:
@@ -52,8 +64,8 @@ def test_a_job_suspended_from_the_start_has_no_pods() -> None:
 def test_the_message_tells_who_is_still_to_go() -> None:
     state = of_workers(JobPhase.SUSPENDED, applied_size=2, attempt=1, job_min_attempt=1)
     still = status_of(decided(suspended_job(state), seeing(make_pod(0, is_terminating=True))))
-    assert still.message == "suspended; waiting for 1 pod to terminate"
-    assert status_of(decided(suspended_job(state))).message == "suspended"
+    assert still.message == message(MessageReason.SUSPENDED, pods=1)
+    assert status_of(decided(suspended_job(state))).message == message(MessageReason.SUSPENDED)
 
 
 def test_who_comes_after_never_meets_those_from_before() -> None:
@@ -62,7 +74,7 @@ def test_who_comes_after_never_meets_those_from_before() -> None:
     assert (again.phase, again.timeline[-1].reason) == (JobPhase.PENDING, "Resumed")
     early = decided(make_job(state=again), seeing(make_pod(0, is_terminating=True)))
     assert names(early, CreatePod) == []
-    (first, _) = [each for each in decided(make_job(state=again)).actions if isinstance(each, CreatePod)]
+    (first, _) = [each for each in actions_of(decided(make_job(state=again))) if isinstance(each, CreatePod)]
     assert first.manifest["metadata"]["labels"]["RestartCount"] == "1"
 
 
@@ -108,7 +120,7 @@ def test_completion_beats_suspension() -> None:
 def test_what_happens_to_those_who_leave_does_not_count() -> None:
     state = intent_of(decided(suspended_job(remembering()), seeing(make_pod(0), make_pod(1))))
     seen = seeing(make_pod(0, PodPhase.FAILED, code=143), make_pod(1, PodPhase.SUCCEEDED))
-    assert decided(suspended_job(state), seen).transition_status is None
+    assert not is_transition(decided(suspended_job(state), seen))
 
 
 def test_the_clock_stands_while_suspended_and_goes_on_afterwards() -> None:

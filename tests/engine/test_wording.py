@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from pliant.engine.status.messages import pluralize
+from pliant.model.english import pluralize, render
 from pliant.model.observed import PodExit, PodPhase
 from tests.builders import NOON, make_group, make_job, make_pod, seeing
 from tests.engine.rulings import RUNNING, decided, verdict_of
@@ -17,7 +17,7 @@ def test_the_first_cause_is_named_first() -> None:
     early = replace(make_pod(1, PodPhase.FAILED, code=7), finished_at=NOON)
     late = replace(make_pod(0, PodPhase.FAILED, code=1), finished_at=NOON + timedelta(seconds=5))
     verdict = verdict_of(decided(make_job(state=RUNNING), seeing(late, early)))
-    assert verdict.message == "worker-1 exited with code 7, worker-0 exited with code 1"
+    assert render(verdict.message) == "worker-1 exited with code 7, worker-0 exited with code 1"
 
 
 @pytest.mark.parametrize(
@@ -39,13 +39,13 @@ def test_the_first_cause_is_named_first() -> None:
 def test_a_failure_is_told_in_plain_words(end: PodExit | None, words: str) -> None:
     pod = replace(make_pod(0, PodPhase.FAILED), exit=end)
     verdict = verdict_of(decided(make_job(make_group(size=1), state=RUNNING), seeing(pod)))
-    assert verdict.message == words
+    assert render(verdict.message) == words
 
 
 def test_many_causes_are_cut_short() -> None:
     pods = [make_pod(i, PodPhase.FAILED, code=1) for i in range(5)]
     verdict = verdict_of(decided(make_job(make_group(size=5), state=RUNNING), seeing(*pods)))
-    assert verdict.message.endswith("and 2 more")
+    assert render(verdict.message).endswith("and 2 more")
 
 
 @pytest.mark.parametrize(("number", "told"), [(1, "1 worker"), (2, "2 workers")])

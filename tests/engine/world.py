@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, assert_never
 
-from pliant.engine.decide import decide
 from pliant.model.actions import (
     Action,
     CreateConfigMap,
@@ -20,8 +19,9 @@ from pliant.model.actions import (
     DeleteService,
     EmitEvent,
     GrantMasterAccess,
+    PersistTransition,
 )
-from pliant.model.job import Job, ReplicaGroup
+from pliant.model.job import ReplicaGroup
 from pliant.model.labels import ATTEMPT_LABEL, REPLICA_GROUP_LABEL, REPLICA_INDEX_LABEL, replica_pod_name
 from pliant.model.observed import (
     NodeFault,
@@ -36,7 +36,7 @@ from pliant.model.observed import (
 from pliant.model.operator_config import OperatorConfig
 from pliant.model.scale_plans import PlanPhase, PlanStatus, ScalePlan
 from pliant.model.state import EngineState, JobPhase, SizeAdvice, SizeRequester
-from tests.builders import NOON, PlainFramework
+from tests.builders import NOON, PlainFramework, Seen, StoredJob, decide_stored
 
 Ending = Callable[[ObservedPod], int]
 """The exit code a pod ends with; below zero it runs for ever."""
@@ -53,7 +53,7 @@ BRIEF = OperatorConfig(container_creation_timeout=timedelta(seconds=20), creatio
 class World:
     """The cluster as the engine sees it, with the job's status stored as the API server would."""
 
-    job: Job
+    job: StoredJob
     ending: Ending
     obstacle: Obstacle = lambda pod: False
     rules: OperatorConfig = BRIEF
@@ -90,7 +90,7 @@ class World:
 
     def seen(self, order: Callable[[list[ObservedPod]], list[ObservedPod]] = list) -> Observed:
         pods = [replace(pod, node_fault=self.fault_under(pod)) for pod in self.pods.values()]
-        return Observed(
+        return Seen(
             pods=tuple(order(pods)),
             services=dict(self.services),
             config=self.rules,
@@ -104,20 +104,18 @@ class World:
         return fault if fault is not None and (fault.is_dead or pod.group == "worker") else None
 
     def decide(self, later: timedelta = timedelta(0)) -> Decision:
-        return decide(self.job, self.seen(), PlainFramework(), self.now + later)
+        return decide_stored(self.job, self.seen(), PlainFramework(), self.now + later)
 
     def perform(self, decision: Decision, *, cut_after: int | None = None) -> None:
         """Carry out a decision as the shell does, or only its first writes when cut off."""
         writes: list[Callable[[], None]] = []
-        if decision.transition_status is not None:
-            intent = decision.transition_status
-            writes.append(lambda: self._store(intent.state))
-        writes += [lambda action=action: self._do(action) for action in decision.actions]  # type: ignore[misc]
-        writes += [lambda told=told: self._tell(*told) for told in decision.plan_statuses.items()]  # type: ignore[misc]
-        writes += [
-            lambda status=status: self._store(status.state)  # type: ignore[misc]
-            for status in decision.status_updates.values()
-        ]
+        if isinstance(decision, PersistTransition):
+            writes += [lambda: self._store(decision.status.state), lambda: self._do(decision.event)]
+        else:
+            writes += [lambda action=action: self._do(action) for action in decision.actions]  # type: ignore[misc]
+            writes += [lambda told=told: self._tell(*told) for told in decision.plan_statuses.items()]  # type: ignore[misc]
+            if (status := decision.status) is not None:
+                writes.append(lambda: self._store(status.state))
         for write in writes[:cut_after]:
             write()
 
@@ -319,7 +317,7 @@ class World:
             for name in sorted(self.pods):
                 self.step(name)
             if before == (self.job.state, self.pods, self.services, self.plans, self.is_gone):
-                if decision.requeue_after is None:
+                if isinstance(decision, PersistTransition) or decision.requeue_after is None:
                     return
                 self.pass_time(decision.requeue_after)
         raise AssertionError(f"does not settle: {self.job.state}")

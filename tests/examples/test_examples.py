@@ -9,9 +9,11 @@ import pytest
 
 from pliant.kube.resources import NODES
 from pliant.kube.transport.base import STRATEGIC_MERGE_PATCH
+from pliant.model.messages import MessageReason
 from tests.depth import sample
 from tests.examples.folder import FOLDER, Example, examples
 from tests.scenarios.jobs import KIND
+from tests.scenarios.messages import message_in, resized
 from tests.scenarios.scene import PATIENCE, Scene
 
 EXAMPLES = examples()
@@ -50,7 +52,7 @@ async def _scale(scene: Scene) -> None:
     await scene.until_phase("elastic", "Running")
     await scene.edit("elastic", {"spec": {"replicas": 6}}, "scale")
     await scene.until(lambda: scene.status("elastic").get("ready") == "6/6", "six workers")
-    assert "worker from 2 to 6" in scene.events("elastic")["Resized"]
+    assert scene.events("elastic")["Resized"] == resized("worker", 2, 6, "scale")
 
 
 async def _let_go(scene: Scene) -> None:
@@ -85,8 +87,9 @@ async def _say_of_node(scene: Scene, name: str, ready: str) -> None:
 
 
 async def _went_on(scene: Scene) -> None:
-    told = [status["message"] for status in _statuses(scene, "Running")]
-    assert any(line.startswith("running with failed replicas: worker-3 exited with code 1") for line in told)
+    told = [message_in(status) for status in _statuses(scene, "Running")]
+    lost = [each.details[0].parameters for each in told if each.reason == MessageReason.RUNNING_WITH_FAILURES]
+    assert ("worker-3", 1) in [(each["replica"], each["code"]) for each in lost]
 
 
 async def _was_lonely(scene: Scene) -> None:

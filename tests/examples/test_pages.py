@@ -15,7 +15,7 @@ from pliant.engine.decide import decide
 from pliant.frameworks import resolve_framework
 from pliant.frameworks.generic import variable_prefix
 from pliant.frontends import FRONTENDS
-from pliant.model.actions import CreatePod
+from pliant.model.actions import Act, CreatePod
 from pliant.model.observed import Observed
 from pliant.model.state import PHASE_TRANSITIONS
 from tests.examples.drawing import drawing
@@ -71,8 +71,9 @@ def test_a_drawing_without_an_arrow_draws_other_moves() -> None:
 
 def test_every_variable_is_in_the_table() -> None:
     job = FRONTEND.parse(JOBS["aitrainingjob-smallest"])
-    actions = decide(job, Observed(), resolve_framework(job), job.created_at).actions
-    (pod,) = (action.manifest for action in actions if isinstance(action, CreatePod))
+    decision = decide(job, None, Observed(), resolve_framework(job), job.created_at)
+    assert isinstance(decision, Act)
+    (pod,) = (action.manifest for action in decision.actions if isinstance(action, CreatePod))
     names = [variable["name"] for variable in pod["spec"]["containers"][0]["env"]]
     prefix = f"{variable_prefix('worker')}_"
     told = [f"<GROUP>_{name.removeprefix(prefix)}" if name.startswith(prefix) else name for name in names]

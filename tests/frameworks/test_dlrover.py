@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+from pliant.engine.plans.membership import job_in_effect
 from pliant.model.job import Job
 from pliant.model.state import EngineState, GroupMember, GroupState, JobPhase
 from tests.builders import NOON
@@ -14,10 +15,12 @@ from tests.frontends.elasticjob import parsed, replicas, role, told
 PS = "ParameterServerStrategy"
 
 
-def with_members(job: Job, hosts: tuple[str, ...] = (), **groups: dict[int, GroupMember]) -> Job:
-    """The job with these on its lists."""
+def served(hosts: tuple[str, ...] = (), **groups: dict[int, GroupMember]) -> Job:
+    """A job with parameter servers and with these on its lists."""
+    job = parsed(distributionStrategy=PS, replicaSpecs=replicas(worker=role(), ps=role()))
     memories = {name: GroupState(members=members) for name, members in groups.items()}
-    return replace(job, state=EngineState(phase=JobPhase.RUNNING, started_at=NOON, groups=memories, ps_hosts=hosts))
+    state = EngineState(phase=JobPhase.RUNNING, started_at=NOON, groups=memories, server_addresses=hosts)
+    return job_in_effect(job, state)
 
 
 def config(job: Job, group: str, index: int = 0, member: GroupMember | None = None) -> dict[str, Any]:
@@ -59,11 +62,8 @@ def test_how_to_talk_to_the_master_and_in_which_mode_is_for_annotations_to_say()
 
 
 def test_with_parameter_servers_everybody_is_told_where_all_are() -> None:
-    job = parsed(distributionStrategy=PS, replicaSpecs=replicas(worker=role(), ps=role()))
     servers = {0: GroupMember(rank=0), 3: GroupMember(rank=1), 2: GroupMember(rank=2, service="other", port=2323)}
-    job = with_members(
-        job, ps=servers, worker={5: GroupMember(rank=1), 0: GroupMember(rank=0)}, chief={0: GroupMember(rank=0)}
-    )
+    job = served(ps=servers, worker={5: GroupMember(rank=1), 0: GroupMember(rank=0)}, chief={0: GroupMember(rank=0)})
     assert config(job, "worker", 5, GroupMember(rank=1)) == {
         "cluster": {
             "worker": ["demo-edljob-worker-0.team.svc:3333", "demo-edljob-worker-1.team.svc:3333"],
@@ -75,14 +75,12 @@ def test_with_parameter_servers_everybody_is_told_where_all_are() -> None:
 
 
 def test_of_two_at_one_rank_the_later_one_is_told() -> None:
-    job = parsed(distributionStrategy=PS, replicaSpecs=replicas(worker=role(), ps=role()))
-    job = with_members(job, ps={0: GroupMember(rank=0), 4: GroupMember(rank=0, service="heir", port=1)})
+    job = served(ps={0: GroupMember(rank=0), 4: GroupMember(rank=0, service="heir", port=1)})
     assert config(job, "worker")["cluster"]["ps"] == ["heir.team.svc:1"]
 
 
 def test_of_very_many_workers_only_those_are_told_whom_they_talk_to() -> None:
-    job = parsed(distributionStrategy=PS, replicaSpecs=replicas(worker=role(), ps=role()))
-    job = with_members(job, ps={0: GroupMember(rank=0)}, worker={rank: GroupMember(rank=rank) for rank in range(4000)})
+    job = served(ps={0: GroupMember(rank=0)}, worker={rank: GroupMember(rank=rank) for rank in range(4000)})
     assert config(job, "worker") == {
         "cluster": {"ps": ["demo-edljob-ps-0.team.svc:2222"]},
         "task": {"type": "worker", "index": 0},
@@ -90,8 +88,7 @@ def test_of_very_many_workers_only_those_are_told_whom_they_talk_to() -> None:
 
 
 def test_servers_that_a_plan_lists_are_those_that_count() -> None:
-    job = parsed(distributionStrategy=PS, replicaSpecs=replicas(worker=role(), ps=role()))
-    job = with_members(job, hosts=("b:1", "a:1"), ps={0: GroupMember(rank=0)})
+    job = served(hosts=("b:1", "a:1"), ps={0: GroupMember(rank=0)})
     assert config(job, "ps")["cluster"] == {"ps": ["b:1", "a:1"]}
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from pliant.engine.plans.membership import job_in_effect
 from pliant.frameworks.pytorch import PyTorch
 from pliant.frontends.kubeflow.pytorch import PyTorchJobFrontend
 from pliant.model.framework import Rank
@@ -81,7 +82,7 @@ def test_those_who_are_restarted_together_meet_under_a_new_id_and_one_who_comes_
     first = told(job, "Worker", 0)["PET_RDZV_ID"]
 
     def remembering(memory: GroupState) -> Job:
-        return replace(job, state=EngineState(phase=JobPhase.RUNNING, started_at=NOON, groups={"Worker": memory}))
+        return job_in_effect(job, EngineState(phase=JobPhase.RUNNING, started_at=NOON, groups={"Worker": memory}))
 
     assert told(remembering(GroupState(attempt=1, index_min_attempts={1: 1})), "Worker", 1)["PET_RDZV_ID"] == first
     assert told(remembering(GroupState(attempt=1, job_min_attempt=1)), "Worker", 1)["PET_RDZV_ID"] != first

@@ -9,6 +9,7 @@ from pliant.model.framework import Rank
 from pliant.model.job import Job, ReplicaGroup
 from pliant.model.state import GroupMember
 from pliant.plugins.registry import framework_of
+from tests.builders import StoredJob, parse_stored
 
 EJ = FRONTENDS["elastic.iml.github.io", "ElasticJob"]
 
@@ -52,9 +53,9 @@ def replicas(**types: Any) -> dict[str, Any]:
     return {name.replace("_", "-"): each for name, each in types.items()}
 
 
-def parsed(**fields: Any) -> Job:
+def parsed(**fields: Any) -> StoredJob:
     """The job that such an object asks for."""
-    return EJ.parse(raw_ej(**fields))
+    return parse_stored(EJ, raw_ej(**fields))
 
 
 def group_of(job: Job, name: str = "worker") -> ReplicaGroup:

@@ -6,7 +6,7 @@ from typing import Any
 
 from pliant.frontends import FRONTENDS
 from pliant.frontends.kubeflow.job import KubeflowJobFrontend
-from pliant.model.job import Job
+from tests.builders import StoredJob, parse_stored
 
 KINDS = {end.kind: end for end in FRONTENDS.values() if isinstance(end, KubeflowJobFrontend)}
 TEMPLATE: dict[str, Any] = {"spec": {"containers": [{"name": "main", "image": "train", "command": ["true"]}]}}
@@ -33,6 +33,6 @@ def raw_of(kind: str, sizes: dict[str, Any], **fields: Any) -> dict[str, Any]:
     }
 
 
-def parsed(kind: str, sizes: dict[str, Any], **fields: Any) -> Job:
+def parsed(kind: str, sizes: dict[str, Any], **fields: Any) -> StoredJob:
     """The job that such an object asks for."""
-    return KINDS[kind].parse(raw_of(kind, sizes, **fields))
+    return parse_stored(KINDS[kind], raw_of(kind, sizes, **fields))

@@ -6,6 +6,7 @@ from typing import Any
 
 from pliant.frontends.paddle.job import PaddleJobFrontend
 from pliant.model.job import Job, ReplicaGroup
+from tests.builders import StoredJob, parse_stored
 
 ENTRY = "python train.py"
 
@@ -37,9 +38,9 @@ def raw_job(
     }
 
 
-def parsed(spec: dict[str, Any] | None = None, **parts: Any) -> Job:
+def parsed(spec: dict[str, Any] | None = None, **parts: Any) -> StoredJob:
     """The job that such an object asks for."""
-    return PaddleJobFrontend().parse(raw_job(spec, **parts))
+    return parse_stored(PaddleJobFrontend(), raw_job(spec, **parts))
 
 
 def group_of(job: Job, name: str = "trainer") -> ReplicaGroup:

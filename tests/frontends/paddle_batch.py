@@ -8,6 +8,7 @@ from pliant.frontends import FRONTENDS
 from pliant.model.framework import Rank
 from pliant.model.job import Job, ReplicaGroup
 from pliant.plugins.registry import framework_of
+from tests.builders import StoredJob, parse_stored
 
 PDJ = FRONTENDS["batch.paddlepaddle.org", "PaddleJob"]
 
@@ -38,9 +39,9 @@ def raw_pdj(
     }
 
 
-def parsed(**fields: Any) -> Job:
+def parsed(**fields: Any) -> StoredJob:
     """The job that such an object asks for."""
-    return PDJ.parse(raw_pdj(**fields))
+    return parse_stored(PDJ, raw_pdj(**fields))
 
 
 def group_of(job: Job, name: str = "worker") -> ReplicaGroup:

@@ -9,12 +9,12 @@ from pliant.errors import InvalidSpec
 from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
 from pliant.frontends.spec.metadata import DEFAULT_CREATION_TIME
 from pliant.model.job import CleanPodPolicy, EndPolicy, Job, JobKey, Owner, RestartPolicy, RestartRule, RestartScope
-from tests.builders import NOON
+from tests.builders import NOON, StoredJob, parse_stored
 from tests.frontends.raw import CONTAINER, raw_group, raw_job
 
 
-def parse(raw: dict[str, Any]) -> Job:
-    return AITrainingJobFrontend().parse(raw)
+def parse(raw: dict[str, Any]) -> StoredJob:
+    return parse_stored(AITrainingJobFrontend(), raw)
 
 
 def sizes(job: Job) -> dict[str, int]:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from pliant.errors import InvalidSpec
 from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
-from pliant.frontends.status.engine_state import dump_state, load_state
+from pliant.frontends.status.engine_state import dump_state, external_message, load_state
 from pliant.model.actions import JobStatusUpdate
 from pliant.model.job import Job
 from pliant.model.state import (
@@ -25,7 +25,7 @@ from pliant.model.state import (
     RestartCause,
     TimelineEntry,
 )
-from tests.builders import NOON
+from tests.builders import NOON, parse_stored, saying
 from tests.frontends.raw import raw_group, raw_job
 
 PLAIN = AITrainingJobFrontend().parse(raw_job({"worker": raw_group(), "ps": raw_group()}))
@@ -53,7 +53,8 @@ def rejected(problem: str, previous: Mapping[str, Any] | None = None, now: datet
 
 def test_the_whole_status_in_its_own_words() -> None:
     state = a_state(
-        message="all replicas are running",
+        message=saying("all replicas are running"),
+        observed_generation=3,
         after=90,
         first_running_at=NOON + timedelta(seconds=30, microseconds=700),
         restart_count=3,
@@ -76,6 +77,7 @@ def test_the_whole_status_in_its_own_words() -> None:
                 "message": "all replicas are running",
                 "lastProbeTime": "2026-01-01T12:01:30Z",
                 "lastTransitionTime": "2026-01-01T12:01:30Z",
+                "observedGeneration": 3,
             }
         ],
         "replicaStatuses": {
@@ -124,14 +126,14 @@ def test_a_phase_entered_again_moves_to_the_end_of_the_history() -> None:
 
 
 def test_news_within_a_phase_keep_its_beginning() -> None:
-    first = told(a_state(message="one of two"))
-    [condition] = told(a_state(message="two of two", after=5), first)["conditions"]
+    first = told(a_state(message=saying("one of two")))
+    [condition] = told(a_state(message=saying("two of two"), after=5), first)["conditions"]
     assert condition["message"] == "two of two"
     assert (condition["lastTransitionTime"][-3:], condition["lastProbeTime"][-3:]) == ("00Z", "05Z")
 
 
 def test_the_same_arguments_give_the_same_status_and_again_from_it() -> None:
-    state = a_state(message="all replicas are running")
+    state = a_state(message=saying("all replicas are running"))
     before = told(a_state(JobPhase.PENDING))
     after = told(state, before, COUNTS)
     assert told(state, before, COUNTS) == after
@@ -209,10 +211,10 @@ def test_a_job_without_a_status_is_not_rejected() -> None:
 
 FULL = a_state(
     JobPhase.TERMINATING,
-    message="worker-1 exited with code 3",
+    message=saying("worker-1 exited with code 3"),
     first_running_at=NOON,
     ended_at=NOON + timedelta(microseconds=123),
-    outcome=JobOutcome(phase=JobPhase.FAILED, message="worker-1 exited with code 3", at=NOON),
+    outcome=JobOutcome(phase=JobPhase.FAILED, message=saying("worker-1 exited with code 3"), at=NOON),
     groups={
         "worker": GroupState(
             attempt=2,
@@ -227,13 +229,16 @@ FULL = a_state(
     },
     replica_counts=COUNTS,
     last_restarted_group="worker",
-    timeline=(TimelineEntry(at=NOON, reason="Running"), TimelineEntry(at=NOON, reason="Failed", message="code 3")),
+    timeline=(
+        TimelineEntry(at=NOON, reason="Running"),
+        TimelineEntry(at=NOON, reason="Failed", message=saying("code 3")),
+    ),
 )
 
 
 def test_the_memory_comes_back_as_it_was_written() -> None:
     raw = raw_job(status=told(FULL, counts=FULL.replica_counts))
-    assert AITrainingJobFrontend().parse(raw).state == FULL
+    assert parse_stored(AITrainingJobFrontend(), raw).state == FULL
 
 
 @given(
@@ -241,7 +246,7 @@ def test_the_memory_comes_back_as_it_was_written() -> None:
         EngineState,
         phase=st.sampled_from(JobPhase),
         started_at=st.just(NOON),
-        message=st.text(max_size=20),
+        message=st.builds(saying, st.text(max_size=20)),
         groups=st.dictionaries(
             st.text(min_size=1, max_size=5),
             st.builds(
@@ -265,7 +270,7 @@ def test_fields_of_a_newer_memory_are_passed_over() -> None:
 
 def test_nothing_is_remembered_about_a_new_job() -> None:
     assert load_state({}) is None
-    assert AITrainingJobFrontend().parse(raw_job(status={"pliant": {}})).state is None
+    assert parse_stored(AITrainingJobFrontend(), raw_job(status={"pliant": {}})).state is None
 
 
 def test_a_job_that_another_operator_ended_stays_ended() -> None:
@@ -279,10 +284,10 @@ def test_a_job_that_another_operator_ended_stays_ended() -> None:
         "startRunningTime": "2026-01-01T10:01:00Z",
         "endTime": "2026-01-01T11:00:00Z",
     }
-    state = AITrainingJobFrontend().parse(raw_job(status=status)).state
+    state = parse_stored(AITrainingJobFrontend(), raw_job(status=status)).state
     assert state == EngineState(
         phase=JobPhase.SUCCEED,
-        message="job completed; deleted pods",
+        message=external_message("job completed; deleted pods"),
         started_at=NOON.replace(hour=10),
         first_running_at=NOON.replace(hour=10, minute=1),
         ended_at=NOON.replace(hour=11),
@@ -291,7 +296,9 @@ def test_a_job_that_another_operator_ended_stays_ended() -> None:
 
 
 def test_a_job_another_operator_left_under_way_keeps_its_restarts() -> None:
-    state = AITrainingJobFrontend().parse(raw_job(status={"phase": "Restarting", "RestartCount": {"worker": 1}})).state
+    state = parse_stored(
+        AITrainingJobFrontend(), raw_job(status={"phase": "Restarting", "RestartCount": {"worker": 1}})
+    ).state
     assert state is not None
     assert (state.phase, state.started_at, state.ended_at) == (JobPhase.PENDING, NOON, None)
     assert state.group("worker").restarts_by_cause == {RestartCause.APP: 1}
@@ -301,11 +308,11 @@ def test_a_job_another_operator_left_under_way_keeps_its_restarts() -> None:
     "status", [{"phase": ""}, {"phase": "Levitating"}, {"phase": 7}, {"phase": "Running", "startTime": "noon"}, {}]
 )
 def test_words_that_are_not_ours_are_not_believed(status: dict[str, Any]) -> None:
-    assert AITrainingJobFrontend().parse(raw_job(status=status)).state is None
+    assert parse_stored(AITrainingJobFrontend(), raw_job(status=status)).state is None
 
 
 def test_a_rejected_newcomer_is_a_new_job_once_mended() -> None:
-    assert AITrainingJobFrontend().parse(raw_job(status=rejected("is wrong"))).state is None
+    assert parse_stored(AITrainingJobFrontend(), raw_job(status=rejected("is wrong"))).state is None
 
 
 def test_only_what_was_written_moves_the_time() -> None:

@@ -18,7 +18,7 @@ from pliant.model.job import CleanPodPolicy, EndPolicy, Job, RestartPolicy, Rest
 from pliant.model.state import EngineState, GroupState, JobPhase
 from pliant.plugins import ContainerProperties, DLReplica, ReplicaRestartPolicy
 from pliant.plugins.registry import framework_of
-from tests.builders import NOON
+from tests.builders import NOON, parse_stored
 
 
 class RingJob(DLJob):
@@ -170,12 +170,12 @@ def test_mistakes_are_told_with_their_place(spec: Any, problem: str) -> None:
 def test_templates_and_types_stay_as_they_are_while_the_job_is_under_way() -> None:
     groups = {group.name: GroupState(template_hash=group.template_hash) for group in ring().groups}
     blob = dump_state(EngineState(phase=JobPhase.RUNNING, started_at=NOON, groups=groups))
-    RingJob().parse(raw(replica("Worker", 3), replica("LEADER"), pliant=blob))
+    parse_stored(RingJob(), raw(replica("Worker", 3), replica("LEADER"), pliant=blob))
     other = replica("worker", container={"image": "other"})
     with pytest.raises(InvalidSpec, match=r"spec\[0\]\.template: cannot change while the job is active"):
-        RingJob().parse(raw(other, replica("leader"), pliant=blob))
+        parse_stored(RingJob(), raw(other, replica("leader"), pliant=blob))
     with pytest.raises(InvalidSpec, match=r"spec: leader cannot be added or removed"):
-        RingJob().parse(raw(replica("worker", 2), pliant=blob))
+        parse_stored(RingJob(), raw(replica("worker", 2), pliant=blob))
 
 
 def test_an_author_who_errs_takes_nobody_down_and_is_named() -> None:

@@ -7,12 +7,11 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pliant.engine.decide import decide
 from pliant.errors import InvalidSpec
 from pliant.frontends.dl.mpba import MpbaTFJob
 from pliant.model.observed import Observed
 from pliant.plugins.registry import framework_of
-from tests.builders import NOON
+from tests.builders import NOON, decide_stored, parse_stored
 from tests.frontends.test_dljob import replica
 from tests.frontends.test_nonsense import ANYTHING, CONTAINER_FIELDS, POD_FIELDS, some
 
@@ -34,10 +33,10 @@ def nearly_specs(draw: st.DrawFn) -> list[Any]:
 
 def judged(spec: Any) -> None:
     try:
-        job = MpbaTFJob().parse({"metadata": {"name": "demo", "uid": "u"}, "spec": spec})
+        job = parse_stored(MpbaTFJob(), {"metadata": {"name": "demo", "uid": "u"}, "spec": spec})
     except InvalidSpec:
         return
-    decide(job, Observed(), framework_of(job), NOON)
+    decide_stored(job, Observed(), framework_of(job), NOON)
 
 
 @given(ANYTHING | st.lists(ANYTHING, min_size=1, max_size=2))

@@ -12,7 +12,7 @@ from pliant.frontends.dl.status import MAX_REPLICA_STATUSES
 from pliant.model.actions import JobStatusUpdate
 from pliant.model.observed import ObservedPod, PodExit, PodPhase
 from pliant.model.state import EngineState, JobOutcome, JobPhase, ReplicaCounts, ReplicaFailure
-from tests.builders import NOON
+from tests.builders import NOON, saying
 from tests.frontends.test_dljob import raw, replica
 
 JOB = MpbaMXJob().parse(raw(replica("SCHEDULER"), replica("SERVER"), replica("WORKER", 2)))
@@ -81,7 +81,7 @@ def test_a_replica_that_came_back_still_tells_how_it_ended_before() -> None:
 
 
 def test_what_a_replica_does_on_its_way_out_does_not_count() -> None:
-    verdict = JobOutcome(phase=JobPhase.SUCCEED, message="training completed", at=LATER)
+    verdict = JobOutcome(phase=JobPhase.SUCCEED, message=saying("training completed"), at=LATER)
     before = told(pod(0), pod(1))
     after = told(killed(0, is_terminating=True), previous=before, phase=JobPhase.TERMINATING, outcome=verdict)
     assert [row(after, f"worker-demo-{index}")["phase"] for index in (0, 1)] == ["Stopped", "Stopped"]
@@ -89,16 +89,18 @@ def test_what_a_replica_does_on_its_way_out_does_not_count() -> None:
 
 
 def test_an_end_that_is_decided_is_told_at_once_with_its_duration_and_its_first_cause() -> None:
-    verdict = JobOutcome(phase=JobPhase.FAILED, message="worker-1 was killed", at=LATER)
+    verdict = JobOutcome(phase=JobPhase.FAILED, message=saying("worker-1 was killed"), at=LATER)
     cause = ReplicaFailure(replica="worker-1", exit_code=137, signal="SIGKILL", reason="OOMKilled", at=LATER)
     status = told(
-        killed(1), phase=JobPhase.TERMINATING, message="worker-1 was killed", outcome=verdict, root_cause=cause
+        killed(1), phase=JobPhase.TERMINATING, message=saying("worker-1 was killed"), outcome=verdict, root_cause=cause
     )
     assert (status["phase"], status["reason"], status["message"]) == ("Failed", "MXJobFailed", "worker-1 was killed")
     assert (status["completionTime"], status["duration"]) == ("2026-01-01T12:01:23Z", "1m23s")
     assert status["rootCause"]["replica"] == "worker-1"
     assert status["conditions"][-1]["type"] == "Failed"
-    well = told(phase=JobPhase.TERMINATING, outcome=JobOutcome(phase=JobPhase.SUCCEED, message="done", at=LATER))
+    well = told(
+        phase=JobPhase.TERMINATING, outcome=JobOutcome(phase=JobPhase.SUCCEED, message=saying("done"), at=LATER)
+    )
     assert (well["phase"], well["conditions"][-1]["type"]) == ("Succeeded", "Succeeded")
 
 

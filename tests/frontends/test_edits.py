@@ -11,7 +11,7 @@ from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
 from pliant.frontends.spec.pod_templates import hash_template
 from pliant.frontends.status.engine_state import dump_state
 from pliant.model.state import EngineState, GroupState, JobOutcome, JobPhase
-from tests.builders import NOON
+from tests.builders import NOON, parse_stored, saying
 from tests.frontends.raw import raw_group, raw_job
 
 OTHER = {"name": "trainer", "image": "another"}
@@ -37,24 +37,28 @@ GROUPS = {"worker": raw_group(), "ps": raw_group()}
 )
 def test_groups_and_templates_stay_while_a_job_is_under_way(edited: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidSpec, match=r"set spec\.suspend first") as caught:
-        AITrainingJobFrontend().parse(raw_job(edited, status=under_way(GROUPS)))
+        parse_stored(AITrainingJobFrontend(), raw_job(edited, status=under_way(GROUPS)))
     assert str(caught.value).startswith(f"{field}: cannot")
 
 
 @pytest.mark.parametrize("phase", [JobPhase.SUSPENDED, JobPhase.SUCCEED])
 def test_a_job_that_holds_nothing_may_be_edited(phase: JobPhase) -> None:
-    job = AITrainingJobFrontend().parse(raw_job({"worker": raw_group(OTHER)}, status=under_way(GROUPS, phase)))
+    job = parse_stored(AITrainingJobFrontend(), raw_job({"worker": raw_group(OTHER)}, status=under_way(GROUPS, phase)))
     assert [group.name for group in job.groups] == ["worker"]
 
 
 def test_an_edit_may_come_together_with_the_suspension() -> None:
-    job = AITrainingJobFrontend().parse(raw_job({"worker": raw_group(OTHER)}, status=under_way(GROUPS), suspend=True))
+    job = parse_stored(
+        AITrainingJobFrontend(), raw_job({"worker": raw_group(OTHER)}, status=under_way(GROUPS), suspend=True)
+    )
     assert job.is_suspended
 
 
 def test_a_job_on_its_way_out_is_cleared_whatever_is_edited() -> None:
-    status = under_way(GROUPS, JobPhase.TERMINATING, outcome=JobOutcome(phase=JobPhase.FAILED, message="x", at=NOON))
-    assert AITrainingJobFrontend().parse(raw_job({"worker": raw_group(OTHER)}, status=status)).state is not None
+    status = under_way(
+        GROUPS, JobPhase.TERMINATING, outcome=JobOutcome(phase=JobPhase.FAILED, message=saying("x"), at=NOON)
+    )
+    assert parse_stored(AITrainingJobFrontend(), raw_job({"worker": raw_group(OTHER)}, status=status)).state is not None
 
 
 def test_the_order_of_keys_makes_no_other_template() -> None:
@@ -64,5 +68,7 @@ def test_the_order_of_keys_makes_no_other_template() -> None:
 
 def test_sizes_bounds_and_limits_may_always_be_edited() -> None:
     edited = {"worker": raw_group(replicas=3, maxReplicas=5, restartLimit=9), "ps": raw_group()}
-    job = AITrainingJobFrontend().parse(raw_job(edited, status=under_way(GROUPS), timeLimit=7, failPolicy="All"))
+    job = parse_stored(
+        AITrainingJobFrontend(), raw_job(edited, status=under_way(GROUPS), timeLimit=7, failPolicy="All")
+    )
     assert [group.size for group in job.groups] == [3, 1]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pliant.engine.pods.manifests import apply_master_defaults
+from pliant.engine.plans.master_pods import apply_master_defaults
 from pliant.model.job import Job
 from pliant.model.operator_config import OperatorConfig
 from pliant.model.state import JobPhase

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from pliant.frontends.elasticjob.master import DLROVER_MASTER, PLIANT_MASTER
 from pliant.model.job import CleanPodPolicy, EndPolicy, RestartPolicy, RestartScope
 from pliant.model.labels import replica_pod_name, replica_service_name
 from pliant.model.state import JobPhase, SizeRequester
@@ -19,7 +20,8 @@ def test_a_job_is_its_master_and_those_whom_it_looks_after() -> None:
         ("dlrover-master", 1, False, True),
         ("worker", 2, True, False),
     ]
-    assert job.has_master
+    assert job.master is not None
+    assert job.master.group == "dlrover-master"
     assert job.scalable_group == "worker"
 
 
@@ -70,7 +72,7 @@ def test_without_an_image_and_a_command_the_master_is_ours() -> None:
     for each in ({}, {"dlrover_master": master()}, {"dlrover_master": {"restartCount": 1}}):
         job = parsed(replicaSpecs=replicas(worker=role(), **each))
         first = main_of(job, "dlrover-master")
-        assert job.framework_options["uses_pliant_master"] is True
+        assert job.master is PLIANT_MASTER
         assert "image" not in first
         assert "command" not in first
         assert first["args"] == WORDS
@@ -79,7 +81,7 @@ def test_without_an_image_and_a_command_the_master_is_ours() -> None:
 
 def test_with_an_image_alone_it_is_dlrovers() -> None:
     job = parsed(replicaSpecs=replicas(worker=role(), dlrover_master=master(image="dlrover:0.6.1")))
-    assert job.framework_options["uses_pliant_master"] is False
+    assert job.master is DLROVER_MASTER
     first = main_of(job, "dlrover-master")
     assert first["command"] == ["python", "-m", "dlrover.python.master.main", "--platform", "pyk8s", *WORDS]
     assert first["resources"]["limits"] == {"cpu": "1", "memory": "2Gi", "ephemeral-storage": "2Gi"}
@@ -99,7 +101,7 @@ def test_a_command_is_left_as_it_is_written(container: dict[str, Any], is_ours: 
     job = parsed(
         annotations={"service_type": "http"}, replicaSpecs=replicas(worker=role(), dlrover_master=master(**container))
     )
-    assert job.framework_options["uses_pliant_master"] is is_ours
+    assert job.master is (PLIANT_MASTER if is_ours else DLROVER_MASTER)
     assert {key: value for key, value in main_of(job, "dlrover-master").items() if key in container} == container
 
 

@@ -11,7 +11,7 @@ from pliant.frontends.status.engine_state import load_state
 from pliant.model.actions import JobStatusUpdate
 from pliant.model.observed import ObservedPod, PodPhase
 from pliant.model.state import EngineState, GroupState, JobOutcome, JobPhase, PlanExecution, ReplicaCounts
-from tests.builders import NOON
+from tests.builders import NOON, saying
 from tests.frontends.elasticjob import EJ, parsed, raw_ej
 
 SCHEMA = Schema.compile(EJ.crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
@@ -35,7 +35,7 @@ def told(
     **facts: Any,
 ) -> dict[str, Any]:
     """The status of a job that is like that, which a cluster takes."""
-    facts = {"message": "well", "status_written_at": NOON, **facts}
+    facts = {"message": saying("well"), "status_written_at": NOON, **facts}
     state = EngineState(phase=phase, started_at=NOON, **facts)
     status = EJ.render_status(
         JobStatusUpdate(state=state, replica_counts=counts or {}, observed_pods=pods), previous or {}, parsed()
@@ -75,7 +75,9 @@ def test_every_phase_has_a_word(phase: JobPhase, facts: dict[str, Any], word: st
 
 def test_an_end_that_is_decided_is_told_before_the_last_pod_is_gone() -> None:
     status = told(
-        JobPhase.TERMINATING, outcome=JobOutcome(phase=JobPhase.SUCCEED, message="done", at=LATER), plan_executions=PLAN
+        JobPhase.TERMINATING,
+        outcome=JobOutcome(phase=JobPhase.SUCCEED, message=saying("done"), at=LATER),
+        plan_executions=PLAN,
     )
     assert status["phase"] == "Succeeded"
     assert status["status"]["completionTime"] == "2026-01-01T12:00:05Z"
@@ -109,7 +111,7 @@ def test_conditions_are_a_history_of_which_one_is_true() -> None:
 def test_a_condition_keeps_its_time_until_it_changes() -> None:
     status = told()
     assert told(previous=status, status_written_at=LATER)["status"]["conditions"] == status["status"]["conditions"]
-    changed = told(previous=status, status_written_at=LATER, message="not so well")["status"]["conditions"][-1]
+    changed = told(previous=status, status_written_at=LATER, message=saying("not so well"))["status"]["conditions"][-1]
     assert changed["lastTransitionTime"] == "2026-01-01T12:00:00Z"
     assert changed["lastUpdateTime"] == "2026-01-01T12:00:05Z"
 

@@ -8,11 +8,10 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pliant.engine.decide import decide
 from pliant.errors import InvalidSpec
 from pliant.frameworks import resolve_framework
 from pliant.model.observed import Observed
-from tests.builders import NOON
+from tests.builders import NOON, decide_stored, parse_stored
 from tests.frontends.kubeflow import KINDS, TEMPLATE, raw_of
 from tests.frontends.test_nonsense import ANYTHING
 
@@ -34,10 +33,10 @@ STATUS = fields_of("TFJob", "status")
 def judged(kind: str, raw: dict[str, Any]) -> None:
     """Parse an object, unless it is refused by the name of a field, and decide about it."""
     try:
-        job = KINDS[kind].parse(raw)
+        job = parse_stored(KINDS[kind], raw)
     except InvalidSpec:
         return
-    decide(job, Observed(), resolve_framework(job), NOON + timedelta(seconds=5))
+    decide_stored(job, Observed(), resolve_framework(job), NOON + timedelta(seconds=5))
 
 
 @st.composite

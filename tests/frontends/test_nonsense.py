@@ -11,7 +11,6 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pliant.engine.decide import decide
 from pliant.engine.pods.shared_environment import MAX_INLINE_VARIABLE_BYTES
 from pliant.errors import InvalidSpec
 from pliant.frameworks import FRAMEWORKS, resolve_framework
@@ -20,7 +19,7 @@ from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
 from pliant.model.job import Job
 from pliant.model.observed import Observed
 from pliant.model.state import EngineState, JobPhase
-from tests.builders import NOON
+from tests.builders import NOON, decide_stored, parse_stored
 from tests.frontends.raw import raw_group, raw_job
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
@@ -83,16 +82,16 @@ def nearly_jobs(draw: st.DrawFn) -> dict[str, Any]:
 def judged(raw: dict[str, Any]) -> None:
     """Parse an object, unless it is refused by the name of a field, and decide about it in several moods."""
     try:
-        job = AITrainingJobFrontend().parse(raw)
+        job = parse_stored(AITrainingJobFrontend(), raw)
     except InvalidSpec:
         return
     later = NOON + timedelta(seconds=5)
-    decide(job, Observed(), resolve_framework(job), later)
+    decide_stored(job, Observed(), resolve_framework(job), later)
     for name in FRAMEWORKS:
         with suppress(InvalidSpec):  # more members than it can bear
-            decide(job, Observed(), FRAMEWORKS[name], later)
+            decide_stored(job, Observed(), FRAMEWORKS[name], later)
     memory = EngineState(phase=JobPhase.PENDING, started_at=NOON, avoided_nodes=("a-bad-node",))
-    decide(replace(job, state=memory), Observed(), LongWinded(), later)
+    decide_stored(replace(job, state=memory), Observed(), LongWinded(), later)
 
 
 @given(ANYTHING)

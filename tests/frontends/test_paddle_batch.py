@@ -12,7 +12,7 @@ from pliant.errors import InvalidSpec
 from pliant.frontends.status.engine_state import dump_state
 from pliant.model.job import CleanPodPolicy, EndPolicy, ResizeMode, RestartPolicy, RestartScope
 from pliant.model.state import EngineState, JobOutcome, JobPhase
-from tests.builders import NOON
+from tests.builders import NOON, saying
 from tests.frontends.paddle_batch import group_of, parsed, role, told
 
 RESTART, HOLD = ResizeMode.RESTART, ResizeMode.FIXED
@@ -167,7 +167,7 @@ def test_which_pods_go_depends_on_the_end(
         return parsed(cleanPodPolicy=policy, worker=role(), status={"pliant": dump_state(state)}).clean_pod_policy
 
     def decided(phase: JobPhase) -> JobOutcome:
-        return JobOutcome(phase=phase, message="", at=NOON)
+        return JobOutcome(phase=phase, message=saying(""), at=NOON)
 
     assert parsed(cleanPodPolicy=policy, worker=role()).clean_pod_policy is CleanPodPolicy.RUNNING
     assert clean(JobPhase.RUNNING) is CleanPodPolicy.RUNNING

@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pliant.engine.decide import decide
 from pliant.errors import InvalidSpec
 from pliant.frontends.paddle_batch.status import MAX_POD_REFERENCES
 from pliant.model.actions import JobStatusUpdate
 from pliant.model.observed import Observed, ObservedPod, PodPhase
 from pliant.model.state import EngineState, GroupState, JobOutcome, JobPhase, ReplicaCounts
 from pliant.plugins.registry import framework_of
-from tests.builders import NOON
+from tests.builders import NOON, decide_stored, parse_stored, saying
 from tests.frontends.paddle_batch import PDJ, parsed, raw_pdj, role
 from tests.frontends.test_nonsense import ANYTHING
 
@@ -62,12 +61,12 @@ def told(counts: dict[str, ReplicaCounts], previous: dict[str, Any] | None = Non
     ],
 )
 def test_phases_are_told_in_the_words_of_the_kind(phase: JobPhase, word: str) -> None:
-    status = told({"worker": ReplicaCounts(size=1)}, phase=phase, message="why")
+    status = told({"worker": ReplicaCounts(size=1)}, phase=phase, message=saying("why"))
     assert (status["phase"], status["message"], status["conditions"][-1]["type"]) == (word, "why", word)
 
 
 def test_an_end_is_told_when_it_is_decided() -> None:
-    verdict = JobOutcome(phase=JobPhase.SUCCEED, message="training completed", at=LATER)
+    verdict = JobOutcome(phase=JobPhase.SUCCEED, message=saying("training completed"), at=LATER)
     status = told({"worker": ReplicaCounts(size=1)}, phase=JobPhase.TERMINATING, outcome=verdict, first_running_at=NOON)
     assert (status["phase"], status["startTime"], status["completionTime"]) == (
         "Completed",
@@ -142,12 +141,12 @@ def test_what_another_operator_left_is_taken_over(status: dict[str, Any], phase:
 def judged(raw: dict[str, Any]) -> None:
     """Parse an object, unless it is refused by the name of a field, and decide and tell about it."""
     try:
-        job = PDJ.parse(raw)
+        job = parse_stored(PDJ, raw)
     except InvalidSpec:
         return
-    decision = decide(job, Observed(), framework_of(job), NOON + timedelta(seconds=5))
-    for status in decision.status_updates.values():
-        PDJ.render_status(status, raw.get("status") or {}, job)
+    decision = decide_stored(job, Observed(), framework_of(job), NOON + timedelta(seconds=5))
+    if decision.status is not None:
+        PDJ.render_status(decision.status, raw.get("status") or {}, job)
 
 
 FIELDS = sorted(PROPERTIES["spec"]["properties"])

@@ -8,12 +8,11 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pliant.engine.decide import decide
 from pliant.errors import InvalidSpec
 from pliant.frameworks import resolve_framework
 from pliant.frontends.paddle.job import PaddleJobFrontend
 from pliant.model.observed import Observed
-from tests.builders import NOON
+from tests.builders import NOON, decide_stored, parse_stored
 from tests.frontends.paddle import raw_job
 from tests.frontends.test_nonsense import ANYTHING
 
@@ -26,13 +25,12 @@ STATUS = [*sorted(SCHEMA["status"]["properties"]), "state", "message"]
 def judged(raw: dict[str, Any]) -> None:
     """Parse an object, unless it is refused by the name of a field; decide about it, and tell how it is."""
     try:
-        job = PaddleJobFrontend().parse(raw)
+        job = parse_stored(PaddleJobFrontend(), raw)
     except InvalidSpec:
         return
-    decision = decide(job, Observed(), resolve_framework(job), NOON + timedelta(seconds=5))
-    for status in (decision.transition_status, *decision.status_updates.values()):
-        if status is not None:
-            assert PaddleJobFrontend().render_status(status, {}, job)["phase"]
+    decision = decide_stored(job, Observed(), resolve_framework(job), NOON + timedelta(seconds=5))
+    if decision.status is not None:
+        assert PaddleJobFrontend().render_status(decision.status, {}, job)["phase"]
 
 
 @given(ANYTHING)

@@ -11,8 +11,9 @@ from pliant.embedded.schema import Schema
 from pliant.errors import InvalidSpec
 from pliant.frontends.paddle.job import PaddleJobFrontend
 from pliant.model.actions import JobStatusUpdate
+from pliant.model.messages import NO_MESSAGE, MessageReason, message
 from pliant.model.state import EngineState, GroupState, JobOutcome, JobPhase, ReplicaCounts, TimelineEntry
-from tests.builders import NOON
+from tests.builders import NOON, parse_stored, saying
 from tests.frontends.paddle import parsed, raw_job
 
 SCHEMA = Schema.compile(PaddleJobFrontend().crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
@@ -30,7 +31,7 @@ def told(
     counts = {"pserver": ReplicaCounts(size=1, active=1), "trainer": trainers or ReplicaCounts(size=2, active=2)}
     state = EngineState(
         phase=phase,
-        message="all replicas are running",
+        message=saying("all replicas are running"),
         started_at=NOON,
         groups={"trainer": GroupState(applied_size=size), "pserver": GroupState(applied_size=1)},
         timeline=tuple(TimelineEntry(at=NOON, reason=what) for what in stories),
@@ -85,7 +86,7 @@ def test_a_member_that_comes_back_is_no_scaling() -> None:
 
 
 def test_an_end_is_told_when_it_is_decided() -> None:
-    verdict = JobOutcome(phase=JobPhase.SUCCEED, message="training completed", at=NOON + timedelta(minutes=1))
+    verdict = JobOutcome(phase=JobPhase.SUCCEED, message=saying("training completed"), at=NOON + timedelta(minutes=1))
     status = told(JobPhase.TERMINATING, verdict=verdict)
     assert (status["phase"], status["completionTime"]) == ("succeeded", "2026-01-01T12:01:00Z")
 
@@ -98,7 +99,7 @@ def test_warnings_are_part_of_the_reason() -> None:
 def test_a_new_job_that_cannot_be_used_has_failed_until_it_is_mended() -> None:
     status = PaddleJobFrontend().add_validation_error(InvalidSpec("spec.port", "is odd"), {}, NOON)
     assert (status["phase"], status["reason"], status["invalid"]) == ("failed", *["spec.port: is odd"] * 2)
-    assert PaddleJobFrontend().parse(raw_job(status=status)).state is None
+    assert parse_stored(PaddleJobFrontend(), raw_job(status=status)).state is None
 
 
 def test_a_job_under_way_that_is_edited_badly_is_where_it_was() -> None:
@@ -123,14 +124,16 @@ def test_a_job_under_way_that_is_edited_badly_is_where_it_was() -> None:
 def test_what_ended_under_another_operator_stays_ended(status: dict[str, Any], phase: JobPhase) -> None:
     raw = raw_job(status=status)
     assert SCHEMA.prune(raw) == []
-    state = PaddleJobFrontend().parse(raw).state
+    state = parse_stored(PaddleJobFrontend(), raw).state
     assert state is not None
-    assert (state.phase, state.message) == (phase, status.get("reason") or status.get("message") or "")
+    said = status.get("reason") or status.get("message") or ""
+    reported = message(MessageReason.REPORTED_BY_OTHER_OPERATOR, message=said) if said else NO_MESSAGE
+    assert (state.phase, state.message) == (phase, reported)
 
 
 @pytest.mark.parametrize("status", [{"phase": "running"}, {"phase": ""}, {}])
 def test_what_did_not_end_begins_anew(status: dict[str, Any]) -> None:
-    assert PaddleJobFrontend().parse(raw_job(status=status)).state is None
+    assert parse_stored(PaddleJobFrontend(), raw_job(status=status)).state is None
 
 
 def test_a_program_cannot_change_under_way_but_bounds_can() -> None:

@@ -72,7 +72,7 @@ def test_the_first_plan_of_a_master() -> None:
         "ps": PlanGroupRequest(size=2, resources={"cpu": "2", "memory": "4096Mi"}),
         "worker": PlanGroupRequest(size=1, resources={"cpu": "500m"}),
     }
-    assert plan.ps_hosts == ("clicks-edljob-ps-0.team.svc:2222", "clicks-edljob-ps-1.team.svc:2222")
+    assert plan.server_addresses == ("clicks-edljob-ps-0.team.svc:2222", "clicks-edljob-ps-1.team.svc:2222")
     assert owner_job_name(raw) == "clicks"
 
 
@@ -92,7 +92,7 @@ def test_pods_by_name_by_id_and_by_rank() -> None:
         PlanPodRequest(group="worker", id=7, rank=2, service="demo-edljob-worker-2", port=3333, resources={"cpu": "4"}),
     )
     assert plan.remove_pods == (PlanPodRequest(group="ps", name="demo-edljob-ps-1", id=1, rank=1),)
-    assert (plan.migrate_pods, plan.ps_hosts) == ((), ())
+    assert (plan.migrate_pods, plan.server_addresses) == ((), ())
 
 
 @pytest.mark.parametrize(

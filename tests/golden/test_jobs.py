@@ -42,7 +42,7 @@ def test_a_cluster_takes_the_job_as_it_is_written(case: Path) -> None:
 def understood(job: Job) -> dict[str, Any]:
     """Return what the job says beyond its defaults, with the first pod and service of every group."""
     return {
-        **set_fields(job, without=("groups", "owner", "created_at", "state")),
+        **set_fields(job, without=("groups", "owner", "created_at")),
         "groups": [_group(job, group) for group in job.groups],
     }
 
@@ -51,7 +51,7 @@ def _group(job: Job, group: ReplicaGroup) -> dict[str, Any]:
     rank = Rank(group=group, index=0, attempt=0)
     pod = pod_manifest(build_shared_environment(job, framework_of(job)), rank)
     return {
-        **set_fields(group, without=("template", "template_hash")),
+        **set_fields(group, without=("template", "template_hash", "path")),
         "pod": pod,
         "service": service_manifest(job, rank),
     }

@@ -93,9 +93,9 @@ JOB_BUGS = (
         name="rendezvous-id-reused",
         area=FRAMEWORKS,
         what="the rendezvous id stays the same when a group is restarted",
-        file="pliant/frameworks/role_assignment.py",
-        before="    attempt = max(group_state.job_min_attempt, group_state.group_min_attempt) if group_state else 0\n",
-        after="    attempt = group_state.job_min_attempt if group_state else 0\n",
+        file="pliant/engine/plans/membership.py",
+        before="        generation=max(stored.job_min_attempt, stored.group_min_attempt),\n",
+        after="        generation=stored.job_min_attempt,\n",
         likely=("tests/frameworks/test_pytorch.py",),
     ),
     Bug(

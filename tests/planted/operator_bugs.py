@@ -147,8 +147,8 @@ OPERATOR_BUGS = (
         area=CONTROLLERS,
         what="the event of a decision is emitted before the decision is written",
         file="pliant/controllers/job.py",
-        before="            await self._patch_status(job, raw, decision.transition_status)\n            await self._dependencies.applier.apply(job, decision.actions)\n",
-        after="            await self._dependencies.applier.apply(job, decision.actions)\n            await self._patch_status(job, raw, decision.transition_status)\n",
+        before="            await self._patch_status(job, raw, decision.status)\n            await cluster.applier.apply(job, (decision.event,))\n",
+        after="            await cluster.applier.apply(job, (decision.event,))\n            await self._patch_status(job, raw, decision.status)\n",
         likely=("tests/controllers/test_job_reconciler.py",),
     ),
 )

@@ -39,6 +39,7 @@ from pliant.kube.transport.retry import MAX_ATTEMPTS
 from pliant.model.actions import EmitEvent
 from pliant.model.job import Owner
 from pliant.runtime.clock import SystemClock
+from tests.builders import saying
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.overload import overloaded
 from tests.real.wire import wired
@@ -480,9 +481,9 @@ async def test_events_are_taken_and_counted(admin: KubeClient, namespace: str) -
     owner = Owner(api_version="v1", kind="ConfigMap", name="a", uid=made["metadata"]["uid"])
     recorder = EventRecorder(admin, SystemClock(), "here")
     async with recorder.run_in_background():
-        recorder.emit(owner, namespace, EmitEvent(reason="Restarting", message="once", is_warning=True))
+        recorder.emit(owner, namespace, EmitEvent(reason="Restarting", message=saying("once"), is_warning=True))
         for number in range(20):
-            recorder.emit(owner, namespace, EmitEvent(reason="Flood", message=f"number {number}"))
+            recorder.emit(owner, namespace, EmitEvent(reason="Flood", message=saying(f"number {number}")))
     told = (await admin.list(EVENTS_RESOURCE, namespace, fields="reason=Flood")).items
     assert len(told) == 10
     assert [event["series"]["count"] for event in told if "series" in event] == [11]

@@ -15,6 +15,7 @@ import yaml
 from pliant.kube.client import KubeClient
 from pliant.kube.client_config import create_transport
 from pliant.kube.resources import LEASES, NAMESPACES, Resource
+from pliant.model.messages import NO_MESSAGE
 from pliant.runtime.clock import SystemClock
 from tests.controlplane.cluster import API_SERVER, CONTROLLERS, ETCD, ControlPlane, started
 from tests.controlplane.deployed import DeployedOperator, run_deployed
@@ -32,6 +33,7 @@ from tests.controlplane.installed import (
 )
 from tests.quickyaml import without_definitions
 from tests.scenarios.jobs import FOREVER, group, job
+from tests.scenarios.messages import create_errors
 from tests.scenarios.scene import JOBS, PATIENCE, Scene, a_scene
 
 pytestmark = pytest.mark.real
@@ -160,19 +162,21 @@ async def test_a_right_taken_away_is_told_by_verb_and_resource_and_given_back_he
             await scene.submit(job("after", {"worker": group(FOREVER)}))
             await scene.edit("before", {"spec": {"replicaSpecs": {"worker": {"replicas": 1}}}})
             if who_is_told == "user":
-                await scene.until(lambda: needle in message(scene), "a message about it")
-                assert message(scene).startswith("cannot create after-worker-0: ")
-                assert f"system:serviceaccount:{HOME}:{ACCOUNT}" in message(scene)
+                await scene.until(lambda: needle in error(scene), "a message about it")
+                assert f"system:serviceaccount:{HOME}:{ACCOUNT}" in error(scene)
             else:
                 await until(lambda: any(needle in reason for reason in operator.reasons), needle)
         finally:
             await scene.client.patch(ROLES, None, CLUSTER_ROLE, {"rules": role["rules"]})
         await scene.until(lambda: set(scene.pods) == {"before-worker-0", "after-worker-0"}, "all as it should be")
-        await scene.until(lambda: bool(message(scene)) and needle not in message(scene), "the complaint gone")
+        await scene.until(
+            lambda: scene.message("after") != NO_MESSAGE and needle not in error(scene), "the complaint gone"
+        )
 
 
-def message(scene: Scene) -> str:
-    return str(scene.status("after").get("message") or "")
+def error(scene: Scene) -> str:
+    """Why a member of the job cannot be created, as the job tells; empty if it is not told."""
+    return create_errors(scene.message("after")).get("after-worker-0", "")
 
 
 def resource_words(resource: str) -> list[str]:

@@ -14,8 +14,11 @@ from pliant.frontends import FRONTENDS
 from pliant.kube.client import KubeClient
 from pliant.kube.codec import WatchEventType
 from pliant.kube.resources import EVENTS, NAMESPACES, PODS, SERVICE_ACCOUNTS, SERVICES, Resource
+from pliant.model.messages import NO_MESSAGE, Message
+from pliant.model.state import TimelineEntry
 from tests.scenarios.jobs import API_VERSION, KIND, Manifest
 from tests.scenarios.laws import Change, Object, broken
+from tests.scenarios.messages import message_in, message_of, text_of, timeline_in
 
 T = TypeVar("T")
 AnyScene = TypeVar("AnyScene", bound="Scene")
@@ -145,6 +148,14 @@ class Scene:
         """The status of a job as last seen."""
         return self.job(name).get("status") or {}
 
+    def message(self, name: str) -> Message:
+        """The message of a job as last seen."""
+        return message_in(self.status(name))
+
+    def timeline(self, name: str) -> list[TimelineEntry]:
+        """All that happened to a job, as its status tells, the oldest first."""
+        return timeline_in(self.status(name))
+
     def phase(self, name: str) -> str:
         """The phase of a job as last seen."""
         return self.phase_in(self.status(name))
@@ -178,11 +189,15 @@ class Scene:
         """The attempts at one place, in the words of its pods' labels."""
         return [pod["metadata"]["labels"]["RestartCount"] for pod in self.made(name)]
 
-    def events(self, name: str) -> dict[str, str]:
-        """What was told about a job: the messages by reason."""
+    def events(self, name: str) -> dict[str, Message]:
+        """What was told about a job: the messages by the reason of the event."""
         about = [event for event in self._of_kind("Event").values() if event["involvedObject"]["name"] == name]
         kind = self.jobs.kind
-        return {event["reason"]: event["message"] for event in about if event["involvedObject"]["kind"] == kind}
+        return {event["reason"]: message_of(event) for event in about if event["involvedObject"]["kind"] == kind}
+
+    def complaint(self, name: str) -> str:
+        """What an event says about an invalid spec; empty if there is none."""
+        return text_of(self.events(name).get("InvalidSpec", NO_MESSAGE))
 
     async def log(self, pod: str) -> str:
         """All that a pod has written so far."""

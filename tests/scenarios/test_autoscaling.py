@@ -15,7 +15,9 @@ import yaml
 from pliant.frontends import FRONTENDS
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import NODES, RESOURCE_QUOTAS, Resource
+from pliant.model.messages import Message
 from tests.scenarios.cluster import OperatorProcess, Site, operator, without_operator
+from tests.scenarios.messages import resized
 from tests.scenarios.nodes import PaperNodes, paper_nodes
 from tests.scenarios.scene import Scene, fresh_name, played
 
@@ -49,10 +51,9 @@ class PaddleScene(Scene):
         )
         return self.scaling(name)
 
-    async def resizes(self, name: str = "paddlejob") -> list[str]:
-        """All new sizes in the words of the story, the oldest first."""
-        timeline = self.status(name)["pliant"]["timeline"]
-        return [moment["message"] for moment in timeline if moment["reason"] == "Resized"]
+    def resizes(self, name: str = "paddlejob") -> list[Message]:
+        """All new sizes in the story, the oldest first."""
+        return [moment.message for moment in self.timeline(name) if moment.reason == "Resized"]
 
 
 class OpenNodes(PaperNodes):
@@ -127,7 +128,7 @@ async def test_trainers_fill_free_room_make_way_for_a_newcomer_and_come_back(
         await submit(scene, seed())
         grown = await scene.until_trainers(6)
         assert (grown["requestedBy"], grown["message"]) == ("autoscaler", "4 more fit")
-        assert scene.events("paddlejob")["Resized"] == "resizing trainer from 2 to 6 (autoscaler: 4 more fit)"
+        assert scene.events("paddlejob")["Resized"] == resized("trainer", 2, 6, "autoscaler", "4 more fit")
         await submit(scene, fixed("1200m"))
         await scene.until(lambda: scene.trainers("newcomer"), "the newcomer running")
         shrunk = await scene.until_trainers(4)
@@ -138,10 +139,10 @@ async def test_trainers_fill_free_room_make_way_for_a_newcomer_and_come_back(
         await scene.until_trainers(6)
         now = {name: scene.pods[name]["metadata"]["uid"] for name in scene.trainers()}
         assert survivors.items() <= now.items()
-        assert await scene.resizes() == [
-            "resizing trainer from 2 to 6 (autoscaler: 4 more fit)",
-            f"resizing trainer from 6 to 4 (autoscaler: {waits})",
-            "resizing trainer from 4 to 6 (autoscaler: 2 more fit)",
+        assert scene.resizes() == [
+            resized("trainer", 2, 6, "autoscaler", "4 more fit"),
+            resized("trainer", 6, 4, "autoscaler", waits),
+            resized("trainer", 4, 6, "autoscaler", "2 more fit"),
         ]
 
 
@@ -180,19 +181,19 @@ async def test_closed_nodes_do_not_count_and_an_operator_that_comes_back_changes
         # Of 3 CPUs the servers have 1, and 3 in a hundred stay free.
         await scene.until_trainers(9)
         worker.kill()
-        story = await scene.resizes()
+        story = scene.resizes()
         worker.start()
         await nodes.taint(tainted, "closed")
         await client.patch(NODES, None, cordoned, {"spec": {"unschedulable": False}})
         await scene.until_trainers(20)
-        assert (await scene.resizes())[: len(story)] == story
+        assert scene.resizes()[: len(story)] == story
         worker.kill()
-        story = await scene.resizes()
+        story = scene.resizes()
         worker.start()
         await submit(scene, fixed("100m"))
         await scene.until(lambda: scene.trainers("newcomer"), "the newcomer running")
         await asyncio.sleep(1.5)  # as long as a plan may take to come
-        assert await scene.resizes() == story
+        assert scene.resizes() == story
 
 
 @pytest.mark.on_real

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from pliant.model.messages import MessageReason
 from tests.depth import sample
 from tests.node.running import eventually
+from tests.scenarios import messages
 from tests.scenarios.cluster import IMPATIENT, Site, an_ordinary_user, cluster
 from tests.scenarios.host import descendants
 from tests.scenarios.jobs import FOREVER, Manifest, group, job
@@ -91,8 +93,8 @@ async def test_members_leave_a_lost_node_and_no_two_ever_do_the_same_work(
     await strike(how, lost)
     await is_told(scene, 1)
     assert node_of(scene, "t-worker-1") != lost
-    words = f"worker-1 was lost: node {lost} is not ready (NodeStatusUnknown)"
-    assert words in scene.events("t")["Restarting"]
+    cause = messages.lost("worker-1", lost, "is not ready (NodeStatusUnknown)")
+    assert cause in scene.events("t")["Restarting"].details
     await strike("recover", lost)
     await at_work(site, 2)
     await is_told(scene, 1)
@@ -120,7 +122,9 @@ async def test_a_member_leaves_a_bad_gpu_for_a_good_one(scene: Scene, strike: An
     await strike("gpu-fault", bad)
     await is_told(scene, 1)
     assert node_of(scene, "t-worker-1") != bad
-    assert "GPUUnhealthy: GPU 0: Xid 79" in scene.events("t")["Restarting"]
+    [cause] = scene.events("t")["Restarting"].details
+    assert cause.reason == MessageReason.REPLICA_LOST
+    assert "GPUUnhealthy: GPU 0: Xid 79" in messages.text_of(cause, "fault")
     await strike("gpu-fault", bad, "--recover")
 
 
@@ -131,6 +135,9 @@ async def test_jobs_that_want_more_gpus_than_there_are_wait_and_say_so(scene: Sc
     await scene.submit(job("third", {"worker": with_gpu(group("exit 0", 1))}))
     await scene.until_phase("first", "Running")
     await scene.until_phase("second", "Running")
-    await scene.until(lambda: f"3 Insufficient {GPU}" in scene.status("third").get("message", ""), "the third waits")
+    await scene.until(
+        lambda: f"3 Insufficient {GPU}" in messages.start_problems(scene.message("third")).get("worker-0", ""),
+        "the third waits",
+    )
     await scene.delete("second")
     await scene.until_phase("third", "Succeed")

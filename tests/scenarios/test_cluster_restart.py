@@ -20,6 +20,7 @@ from tests.cli.ordinary_user import OrdinaryUser
 from tests.scenarios.cluster import an_ordinary_user
 from tests.scenarios.host import descendants, expect_gone
 from tests.scenarios.jobs import FOREVER, group, job, per_attempt
+from tests.scenarios.messages import text_of
 from tests.scenarios.scene import Scene, a_scene
 
 
@@ -74,7 +75,8 @@ async def test_jobs_outlive_their_cluster(user: OrdinaryUser, ended: Callable[[O
     async with up(user) as client, a_scene(client, namespace) as scene:
         await scene.until_phase("again", "Succeed")
         assert scene.status("again")["RestartCount"] == {"worker": 1}
-        failed = await scene.until_phase("once", "Failed")
-        assert "the cluster stopped while" in failed["message"]
+        await scene.until_phase("once", "Failed")
+        [cause] = scene.message("once").details
+        assert "the cluster stopped while" in text_of(cause)
         assert scene.phase("done") == "Succeed"
         assert await scene.log("done-worker-0") == "trained\n"

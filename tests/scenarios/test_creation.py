@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from pliant.kube.codec import WatchEventType
+from pliant.model.messages import Message, MessageReason, message
 from tests.scenarios.jobs import FOREVER, Manifest, group, job
 from tests.scenarios.laws import Change, Object
+from tests.scenarios.messages import failed
 from tests.scenarios.nodes import STUCK_REASONS, Behaviour, PaperNodes, Runs, Stuck, attempt, paper_nodes
 from tests.scenarios.scene import Scene
 from tests.scenarios.table import attempts_of_all, expect_all, expect_rows, place_of
@@ -36,23 +38,27 @@ def is_new_pod(change: Change) -> bool:
     return change.kind == "Pod" and change.type is WatchEventType.ADDED
 
 
+def not_created(nodes: PaperNodes, pod: str, reason: str) -> Message:
+    where = {"pod": pod, "node": nodes.names[0], "container": "aitj-main"}
+    return message(MessageReason.CONTAINER_NOT_CREATED, problem=f"{reason}: no luck", **where)
+
+
 async def test_each_reason_is_borne_then_mended_by_a_new_pod_then_fails_the_job(scene: Scene) -> None:
     async with paper_nodes(scene) as nodes:
         nodes.behaviour = stuck_while(lambda name, _: name in BY_NAME)
         for name in BY_NAME:
             await scene.submit(a_job(nodes, name))
-        pods = {f"{name}-worker-1": reason for name, reason in BY_NAME.items()}
-        told = {
-            name: f"{pod} on {nodes.names[0]} cannot create container aitj-main: {pods[pod]}: no luck"
-            for name, pod in zip(BY_NAME, pods, strict=True)
-        }
+        causes = {name: not_created(nodes, f"{name}-worker-1", reason) for name, reason in BY_NAME.items()}
         await expect_rows(scene, dict.fromkeys(BY_NAME, True), lambda name: "Restarting" in scene.events(name))
-        restarts = {name: f"{words}; restart 1 of worker, scope Pod" for name, words in told.items()}
+        restarts = {
+            name: message(MessageReason.RESTARTING, [cause], group="worker", used=1, scope="Pod")
+            for name, cause in causes.items()
+        }
         assert {name: scene.events(name)["Restarting"] for name in BY_NAME} == restarts
         await expect_rows(
             scene,
-            {name: ("Failed", {"worker": 1}, words) for name, words in told.items()},
-            lambda name: (scene.phase(name), scene.status(name)["RestartCount"], scene.status(name)["message"]),
+            {name: ("Failed", {"worker": 1}, failed(cause)) for name, cause in causes.items()},
+            lambda name: (scene.phase(name), scene.status(name)["RestartCount"], scene.message(name)),
         )
         tried = {f"{name}-worker-{index}": ["0", "1"][: index + 1] for name in BY_NAME for index in (0, 1)}
         await expect_all(scene, tried, lambda: attempts_of_all(scene))
@@ -89,7 +95,7 @@ async def test_a_job_without_restarts_left_fails_when_patience_ends(scene: Scene
     async with paper_nodes(scene) as nodes:
         nodes.behaviour = stuck_while(lambda _, tries: True)
         await scene.submit(a_job(nodes, "t", restartLimit=0))
-        status = await scene.until_phase("t", "Failed")
-        assert "t-worker-1" in status["message"]
+        await scene.until_phase("t", "Failed")
+        assert scene.message("t") == failed(not_created(nodes, "t-worker-1", "ImagePullBackOff"))
         assert scene.attempts("t-worker-1") == ["0"]
         assert "Restarting" not in scene.phases("t")

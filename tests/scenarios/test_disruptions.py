@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from pliant.kube.codec import WatchEventType
+from pliant.model.messages import NO_MESSAGE, Message, MessageReason, message
 from tests.scenarios.jobs import FOREVER, Manifest, group, job
 from tests.scenarios.laws import Object
+from tests.scenarios.messages import exited, failed, limit_reached
 from tests.scenarios.nodes import Behaviour, Ends, Evicted, PaperNodes, Runs, attempt, paper_nodes
 from tests.scenarios.scene import Scene
 from tests.scenarios.table import attempts_of_all, expect_all, expect_rows, place_of
@@ -28,6 +30,12 @@ WORDS = {
 def a_job(nodes: PaperNodes, name: str, policy: str = "Never", **rules: Any) -> Manifest:
     named: dict[str, Any] = {"restartPolicy": policy} if policy else {}
     return job(name, {"worker": nodes.place(group(FOREVER, 2, **named, **{"restartLimit": 0, **rules}))})
+
+
+def replaced(replica: str, words: str) -> Message:
+    disruption = f"{words}: The node was low on resource: memory."
+    cause = message(MessageReason.REPLICA_DISRUPTED, replica=replica, disruption=disruption)
+    return message(MessageReason.DISRUPTED_REPLACED, [cause])
 
 
 @pytest.mark.on_real
@@ -54,12 +62,8 @@ async def test_whoever_is_ended_by_its_node_comes_back_and_costs_nothing(scene: 
             ),
         )
         assert not any({"Restarting", "Failed"} & set(scene.phases(name)) for name in rows)
-        said = {
-            name: f"worker-1 {WORDS[reason]}: The node was low on resource: memory.; "
-            "replaced without counting a restart"
-            for name, (_, reason) in rows.items()
-        }
-        await expect_rows(scene, said, lambda name: scene.events(name).get("Disrupted", ""))
+        said = {name: replaced("worker-1", WORDS[reason]) for name, (_, reason) in rows.items()}
+        await expect_rows(scene, said, lambda name: scene.events(name).get("Disrupted", NO_MESSAGE))
 
 
 async def test_a_member_evicted_again_and_again_comes_back_later_each_time(scene: Scene) -> None:
@@ -80,8 +84,8 @@ async def test_a_program_that_fails_is_charged_although_others_were_evicted(scen
         nodes.scripts["t"] = [Evicted(), Ends(3), Ends(4)]
         rules: dict[str, Any] = {"restartPolicy": "OnFailure", "restartScope": "Pod", "restartLimit": 1}
         await scene.submit(job("t", {"worker": nodes.place(group(FOREVER, **rules))}))
-        status = await scene.until_phase("t", "Failed")
-        assert status["message"] == "worker-0 exited with code 4; worker has used its 1 restart"
+        await scene.until_phase("t", "Failed")
+        assert scene.message("t") == failed(limit_reached(exited("worker-0", 4), "worker", 1))
         assert scene.attempts("t-worker-0") == ["0", "1", "2"]
 
 

@@ -205,7 +205,7 @@ async def test_names_may_be_as_long_as_services_allow(client: KubeClient) -> Non
         await scene.plan("longest", longest, **workers(1))
         await scene.until_workers(longest, 0)
         await scene.submit(job(nodes, too_long))
-        told = await scene.until(lambda: scene.events(too_long).get("InvalidSpec", ""), "a refusal")
+        told = await scene.until(lambda: scene.complaint(too_long), "a refusal")
         assert "metadata.name" in told
         assert "is too long" in told
 

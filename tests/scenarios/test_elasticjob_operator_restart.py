@@ -50,6 +50,6 @@ async def test_plans_are_finished_by_the_next_operator(client: KubeClient, worke
         assert await scene.until_master("t") == first
         names = {change.name for change in scene.history if "-worker-" in change.name and change.kind == "Pod"}
         assert all(len(scene.made(name)) == 1 for name in names)
-        told = [each["message"] for each in scene.status("t")["pliant"]["timeline"] if each["reason"] == "Scaling"]
-        assert [each.partition(":")[0] for each in told] == [f"t-scaleplan-{number}" for number in range(4)]
+        plans = [each.message.parameters["plan"] for each in scene.timeline("t") if each.reason == "Scaling"]
+        assert plans == [f"t-scaleplan-{number}" for number in range(4)]
         assert master("t") in scene.pods

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pliant.model.messages import MessageReason
 from tests.scenarios.jobs import FOREVER, Manifest, group, job, per_rank
 from tests.scenarios.scene import Scene
 
@@ -111,7 +112,9 @@ async def test_a_job_runs_on_as_long_as_its_policies_say_so(
     await scene.until(lambda: tally(scene) == counts, f"counts {counts}")
     assert scene.phase("train") == "Running"
     has_lost = any(each.get("failed") for each in counts.values())
-    assert ("exited with code 3" in scene.status("train")["message"]) == has_lost
+    told = scene.message("train")
+    assert (told.reason == MessageReason.RUNNING_WITH_FAILURES) == has_lost
+    assert [each.parameters["code"] for each in told.details] == ([3] if has_lost else [])
 
 
 def tally(scene: Scene) -> dict[str, dict[str, int]]:

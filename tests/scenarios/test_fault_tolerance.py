@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from pliant.model.messages import MessageReason
 from tests.scenarios.jobs import FOREVER, Manifest, group, job
 from tests.scenarios.laws import Object
+from tests.scenarios.messages import exited
 from tests.scenarios.nodes import Behaviour, Ends, PaperNodes, Runs, paper_nodes
 from tests.scenarios.scene import Scene
 from tests.scenarios.table import expect_rows, place_of
@@ -65,8 +67,10 @@ async def test_who_may_be_lost(scene: Scene) -> None:
         wanted = {name: (row.phase, 0, 0) for name, row in ROWS.items()}
         wanted |= {name: (row.phase, len(row.failed), len(row.done)) for name, row in running.items()}
         await expect_rows(scene, wanted, seen)
-        for name in running:
-            assert scene.status(name)["message"].startswith("running with failed replicas: worker-"), name
+        for name, row in running.items():
+            told = scene.message(name)
+            assert told.reason == MessageReason.RUNNING_WITH_FAILURES, name
+            assert told.details == tuple(exited(f"worker-{index}", 1) for index in row.failed), name
 
 
 async def test_a_member_that_may_be_restarted_is_not_given_up(scene: Scene) -> None:
@@ -74,9 +78,7 @@ async def test_a_member_that_may_be_restarted_is_not_given_up(scene: Scene) -> N
         nodes.behaviour = lambda pod: Ends(1) if place_of(pod)[1] == "worker-2" else Runs()
         rules: dict[str, Any] = {"restartPolicy": "OnFailure", "restartScope": "Pod", "restartLimit": 1, **BOUNDS}
         await scene.submit(job("t", {"worker": nodes.place(group(FOREVER, 3, **rules))}, faultTolerant=True))
-        await scene.until(
-            lambda: scene.status("t").get("message", "").startswith("running with failed replicas:"), "it given up"
-        )
+        await scene.until(lambda: scene.message("t").reason == MessageReason.RUNNING_WITH_FAILURES, "it given up")
         assert scene.attempts("t-worker-2") == ["0", "1"]
         assert scene.status("t")["RestartCount"] == {"worker": 1}
         assert scene.phases("t")[-1] == "Running"

@@ -12,6 +12,7 @@ from pliant.kube.resources import NODES
 from tests.scenarios.cluster import OperatorProcess, Site, an_ordinary_user, cluster, operator
 from tests.scenarios.host import cpu_ticks, descendants, wake_ups
 from tests.scenarios.jobs import FOREVER, group, job
+from tests.scenarios.messages import start_problems
 from tests.scenarios.scene import PATIENCE, Scene
 
 WINDOW = 3.0
@@ -56,7 +57,9 @@ async def test_jobs_that_ended_run_or_cannot_start_cost_nothing(
     await scene.submit(job("runs", {"worker": group(FOREVER, 2), "ps": group(FOREVER, completePolicy="None")}))
     await scene.until_phase("ended", "Succeed")
     await scene.until(lambda: scene.status("runs").get("ready") == "3/3", "a running job told as such")
-    await scene.until(lambda: "Unschedulable" in scene.status("waits").get("message", ""), "a waiting job told so")
+    await scene.until(
+        lambda: "Unschedulable" in start_problems(scene.message("waits")).get("worker-0", ""), "a waiting job told so"
+    )
     await scene.until(lambda: "InvalidSpec" in scene.events("unclear"), "an unclear job told so")
     await scene.until(lambda: _thought(scene) == "has 2, its maximum", "a size found right")
     await _come_to_rest(scene.client)

@@ -13,7 +13,9 @@ import pytest
 from pliant.errors import NotFound
 from pliant.frontends import FRONTENDS
 from pliant.kube.resources import Resource
+from pliant.model.messages import MessageReason
 from tests.scenarios.jobs import FOREVER, IMAGE, Manifest
+from tests.scenarios.messages import COMPLETED, exited, failed, message_in
 from tests.scenarios.scene import MARK, PATIENCE, Scene
 
 pytestmark = pytest.mark.on_real
@@ -84,7 +86,7 @@ async def test_workers_that_end_well_end_the_job_and_release_the_others(stage: S
         replica("WORKER", f"{worker}; {found}; sleep 1.2", 2),
     )
     status = await stage.until_phase("MXJob", "train", "Succeeded")
-    assert status["message"] == "training completed"
+    assert message_in(status) == COMPLETED
     assert status["duration"]
     rows = replicas_of(status)
     assert {name: row["phase"] for name, row in rows.items()} == {
@@ -107,7 +109,7 @@ async def test_workers_that_end_well_end_the_job_and_release_the_others(stage: S
 async def test_an_exit_code_of_a_program_fails_the_job_and_is_told_in_full(stage: Stage) -> None:
     await stage.submit("TFJob", "train", replica("ps", FOREVER), replica("worker", "echo out of luck; exit 3"))
     status = await stage.until_phase("TFJob", "train", "Failed")
-    assert status["message"] == "worker-0 exited with code 3: out of luck"
+    assert message_in(status) == failed(exited("worker-0", 3, "out of luck"))
     assert status["restarts"] == 0
     end = replicas_of(status)["worker-train-0"]["lastExit"]
     assert (end["exitCode"], end["reason"], end["message"].strip()) == (3, "Error", "out of luck")
@@ -124,7 +126,8 @@ async def test_a_signal_restarts_the_whole_job_until_its_restarts_are_spent(stag
     row = replicas_of(status)["worker-train-1"]
     assert (row["restarts"], row["lastExit"]["signal"], row["lastExit"]["exitCode"]) == (1, "SIGKILL", 137)
     assert replicas_of(status)["ps-train-0"]["restarts"] == 1
-    assert "has used its 1 restart" in status["message"]
+    [cause] = message_in(status).details
+    assert (cause.reason, cause.parameters) == (MessageReason.RESTART_LIMIT_REACHED, {"group": "worker", "limit": 1})
 
 
 async def test_members_of_a_tensorflow_job_are_told_of_each_other_in_one_variable(stage: Stage) -> None:

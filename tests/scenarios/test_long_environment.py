@@ -70,7 +70,7 @@ async def test_more_hosts_than_any_file_holds_are_refused_in_words_and_fewer_are
     assert complaint["type"] == "Invalid"
     assert complaint["message"].startswith("spec.replicaSpecs: the addresses of all replicas take 1,")
     assert complaint["message"].endswith("use fewer replicas, fewer ports or shorter names")
-    told = await scene.until(lambda: scene.events(LONG_NAME).get("InvalidSpec", ""), "an event about it")
+    told = await scene.until(lambda: scene.complaint(LONG_NAME), "an event about it")
     assert told == complaint["message"]
     assert scene.pods == {}
 

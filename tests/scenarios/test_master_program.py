@@ -16,6 +16,7 @@ import yaml
 
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import SERVICE_ACCOUNTS
+from pliant.model.messages import MessageReason, message
 from tests.scenarios.cluster import Site
 from tests.scenarios.elastic import ElasticScene, elastic_scene, job, master
 from tests.scenarios.nodes import Ends
@@ -57,8 +58,9 @@ async def test_our_master_leads_a_job_to_its_end_with_no_more_rights_than_it_is_
         await scene.until_master(NAME)
         async with program(scene, site, tmp_path):
             first = await scene.until_workers(NAME, 0, 1)
-            told = "the master is running; running replicas: 2 of 2 worker"
-            await scene.until(lambda: scene.status(NAME).get("message") == told, told)
+            both = message(MessageReason.MEMBER_COUNT, group="worker", running=2, wanted=2)
+            told = message(MessageReason.MEMBERS_RUNNING, [both])
+            await scene.until(lambda: scene.message(NAME) == told, "both counted")
             await scene.delete_pod(f"{NAME}-edljob-worker-1")
             again = await scene.until_workers(NAME, 0, 2)
             assert again["0"] == first["0"]

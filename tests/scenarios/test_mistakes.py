@@ -6,6 +6,7 @@ import pytest
 
 from pliant.errors import Invalid
 from tests.scenarios.jobs import FOREVER, group, job
+from tests.scenarios.messages import ALL_RUNNING
 from tests.scenarios.scene import Scene
 
 pytestmark = pytest.mark.on_real
@@ -19,7 +20,7 @@ async def test_a_job_that_cannot_be_understood_says_which_field_and_runs_once_me
     complaint = scene.status("t")["conditions"][-1]
     assert complaint["type"] == "Invalid"
     assert complaint["message"].startswith(PROBLEM)
-    told = await scene.until(lambda: scene.events("t").get("InvalidSpec", ""), "an event about the field")
+    told = await scene.until(lambda: scene.complaint("t"), "an event about the field")
     assert told.startswith(PROBLEM)
     assert scene.pods == {}
 
@@ -35,7 +36,8 @@ async def test_a_running_job_that_is_broken_by_an_edit_trains_on_and_is_mended(s
     await scene.until(lambda: scene.status("t")["message"].startswith(PROBLEM), "the complaint")
     assert scene.phase("t") == "Running"
     await scene.edit("t", {"spec": {"restartingExitCode": None}})
-    await scene.until(lambda: scene.status("t")["message"] == "all replicas are running", "the complaint gone")
+    await scene.until(lambda: scene.status("t")["reason"] == "TrainingJobRunning", "the complaint gone")
+    assert scene.message("t") == ALL_RUNNING
     assert [len(scene.made(f"t-worker-{index}")) for index in (0, 1)] == [1, 1]
 
 

@@ -55,8 +55,8 @@ def is_over(scene: Scene) -> bool:
 
 def outcome(scene: Scene) -> dict[str, Any]:
     """All that must not depend on how often the operator died."""
-    told = ("phase", "message", "RestartCount", "RestartReplicaName", "restarts", "replicaStatuses")
-    ends = {name: {word: scene.status(name).get(word) for word in told} for name in NAMES}
+    told = ("phase", "RestartCount", "RestartReplicaName", "restarts", "replicaStatuses")
+    ends = {name: [scene.message(name), *(scene.status(name).get(word) for word in told)] for name in NAMES}
     # Servers nobody waits for may be left out: the workers can be done before the operator is back to make them.
     made = {change.name for change in scene.history if change.kind == "Pod" and "-ps-" not in change.name}
     # The first attempt at a place may be skipped: a wide restart can be decided before everybody was there.

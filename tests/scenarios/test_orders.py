@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from pliant.model.messages import Message, MessageReason, message
 from tests.scenarios.jobs import FOREVER, Manifest, group, job
 from tests.scenarios.laws import Object
 from tests.scenarios.nodes import Behaviour, Ends, PaperNodes, Runs, paper_nodes
@@ -53,6 +54,10 @@ def a_job(nodes: PaperNodes, name: str, annotations: Mapping[str, str] | None = 
     return made
 
 
+def ordered(words: str) -> Message:
+    return message(MessageReason.END_REQUESTED, message=words)
+
+
 async def annotate(scene: Scene, name: str, key: str, value: str) -> None:
     await scene.edit(name, {"metadata": {"annotations": {key: value}}})
 
@@ -71,8 +76,8 @@ async def test_an_order_ends_a_job_whatever_it_does_and_leaves_nothing(scene: Sc
         await asyncio.gather(*map(story, rows))
         await expect_rows(
             scene,
-            {name: (SPELLINGS[keys[name]], f"{name} is to go") for name in rows},
-            lambda name: (scene.phase(name), scene.status(name).get("message", "")),
+            {name: (SPELLINGS[keys[name]], ordered(f"{name} is to go")) for name in rows},
+            lambda name: (scene.phase(name), scene.message(name)),
         )
         assert {tuple(scene.phases(name)[-2:]) for name in rows} == {("Terminating", end) for end in SPELLINGS.values()}
         await scene.until(lambda: not scene.pods and not scene.services, "nothing left")
@@ -82,8 +87,8 @@ async def test_an_order_ends_a_job_whatever_it_does_and_leaves_nothing(scene: Sc
 async def test_a_job_ordered_to_end_before_it_began_never_begins(scene: Scene) -> None:
     async with paper_nodes(scene) as nodes:
         await scene.submit(a_job(nodes, "running-a", {"Preempted": ""}))
-        status = await scene.until_phase("running-a", "Preempted")
-        assert status["message"] == "requested by annotation Preempted"
+        await scene.until_phase("running-a", "Preempted")
+        assert scene.message("running-a") == ordered("requested by annotation Preempted")
         assert attempts_of_all(scene) == {}
 
 
@@ -98,7 +103,7 @@ async def test_an_order_cannot_change_an_end(scene: Scene) -> None:
         await scene.submit(a_job(nodes, "running-b", {"Preempted": "later"}))
         await scene.until_phase("running-b", "Preempted")
         assert scene.phase("running-a") == "Failed"
-        assert scene.status("running-a")["message"] == "the first word"
+        assert scene.message("running-a") == ordered("the first word")
 
 
 async def test_other_annotations_order_nothing(scene: Scene) -> None:

@@ -11,10 +11,12 @@ import pytest
 from pliant.frontends import FRONTENDS
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import Resource
+from pliant.model.messages import MessageReason
 from tests.scenarios.cluster import Site
 from tests.scenarios.conftest import ELSEWHERE
 from tests.scenarios.jobs import FOREVER, IMAGE, Manifest
 from tests.scenarios.laws import Object
+from tests.scenarios.messages import COMPLETED, exited, failed, limit_reached, resized, text_of
 from tests.scenarios.scene import MARK, Scene, fresh_name, played
 
 KIND = FRONTENDS["paddlepaddle.org", "PaddleJob"]
@@ -87,7 +89,7 @@ async def test_trainers_end_the_job_servers_are_let_go_and_logs_stay(paddle: Pad
     assert members(paddle, "paddle-job=fit") == ["fit-trainer-0", "fit-trainer-1"]
     assert members(paddle, "paddle-job-pserver=fit") == ["fit-pserver-0", "fit-pserver-1"]
     status = await paddle.until_status("fit", "succeeded")
-    assert status["reason"] == "training completed"
+    assert paddle.message("fit") == COMPLETED
     assert members(paddle, "paddle-job-name=fit") == ["fit-trainer-0", "fit-trainer-1"]
     assert role(status, "TRAINER") == {
         "training_resource_type": "TRAINER",
@@ -103,7 +105,7 @@ async def test_trainers_end_the_job_servers_are_let_go_and_logs_stay(paddle: Pad
 async def test_a_trainer_of_a_fixed_number_that_fails_fails_the_job(paddle: PaddleScene) -> None:
     await paddle.submit(paddle_job('[ "$PADDLE_TRAINER_ID" = 1 ] && exit 3; exec sleep 600', servers=1))
     status = await paddle.until_status("fit", "failed")
-    assert status["reason"].startswith("trainer-1 exited with code 3")
+    assert paddle.message("fit") == failed(exited("trainer-1", 3))
     assert (status["restarts"], status["rootCause"]["exitCode"]) == (0, 3)
     assert members(paddle, "paddle-job-name=fit") == ["fit-trainer-1"]
 
@@ -112,8 +114,8 @@ async def test_a_trainer_that_may_come_and_go_comes_back_alone_until_that_is_spe
     script = '[ "$PADDLE_TRAINER_ID" = 1 ] && exit 3; exec sleep 600'
     manifest = paddle_job(script, trainers=(2, 3), servers=1, trainer={"restart_limit": "50%"})
     await paddle.submit(manifest)
-    status = await paddle.until_status("fit", "failed")
-    assert "trainer has used its 1 restart" in status["reason"]
+    await paddle.until_status("fit", "failed")
+    assert paddle.message("fit") == failed(limit_reached(exited("trainer-1", 3), "trainer", 1))
     assert paddle.attempts("fit-trainer-1") == ["0", "1"]
     assert paddle.attempts("fit-trainer-0") == ["0"]
 
@@ -136,15 +138,16 @@ async def test_a_job_is_scaled_by_one_number_and_says_so(paddle: PaddleScene) ->
     assert "scaling" in paddle.phases("fit")
     [scaling] = paddle.status("fit")["scaling"]
     assert (scaling["size"], scaling["requestedBy"]) == (3, "scale")
-    assert "trainer from 1 to 3" in paddle.events("fit")["Resized"]
+    assert paddle.events("fit")["Resized"] == resized("trainer", 1, 3, "scale", restarts=True)
 
 
 async def test_bounds_that_contradict_each_other_are_warned_of_once(paddle: PaddleScene) -> None:
     await paddle.submit(paddle_job("sleep 1", trainers=(2, 1)))
     status = await paddle.until_status("fit", "succeeded")
     said = "spec.trainer.min-instance (2) exceeds max-instance (1): the size is fixed at 2"
-    assert paddle.events("fit")["SpecWarning"] == said
-    assert status["reason"] == f"training completed; {said}"
+    assert text_of(paddle.events("fit")[MessageReason.SPEC_WARNING]) == said
+    assert paddle.message("fit") == COMPLETED
+    assert status["reason"].endswith(f"; {said}")
 
 
 async def test_what_cannot_be_used_is_told_in_the_status_and_can_be_mended(paddle: PaddleScene) -> None:

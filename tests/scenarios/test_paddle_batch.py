@@ -11,8 +11,10 @@ import pytest
 from pliant.frontends import FRONTENDS
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import Resource
+from pliant.model.messages import MessageReason, message
 from tests.scenarios.jobs import FOREVER, IMAGE, Manifest
 from tests.scenarios.laws import Object
+from tests.scenarios.messages import COMPLETED, exited, failed
 from tests.scenarios.scene import MARK, Scene, fresh_name, played
 
 _FRONTEND = FRONTENDS["batch.paddlepaddle.org", "PaddleJob"]
@@ -91,7 +93,7 @@ async def test_jobs_of_every_mode_find_their_members_and_release_their_servers(p
     await paddle.begin("served", **served, cleanPodPolicy="Never", withGloo=1)
     for name, mode in {"one": "Single", "two": "Collective", "served": "PS"}.items():
         status = await paddle.until_over(name, "Completed")
-        assert (status["mode"], status["message"]) == (mode, "training completed")
+        assert (status["mode"], paddle.message(name)) == (mode, COMPLETED)
         assert status["startTime"] <= status["completionTime"]
     # Servers would have gone on for ever; those that have ended stay, as nothing is to be cleaned.
     left = {"one-worker-0", "two-worker-0", "two-worker-1", "served-worker-0", "served-worker-1"}
@@ -119,7 +121,7 @@ async def test_what_is_left_depends_on_the_end(paddle: PaddleScene) -> None:
     for name in names.values():
         await paddle.until_over(f"c-{name}", "Completed")
         status = await paddle.until_over(f"f-{name}", "Failed")
-        assert (status["message"], status["rootCause"]["exitCode"]) == ("worker-0 exited with code 3", 3)
+        assert (paddle.message(f"f-{name}"), status["rootCause"]["exitCode"]) == (failed(exited("worker-0", 3)), 3)
     left = {
         f"{end}-{names[policy]}-worker-0" for policy, cleared in CLEANING.items() for end in "cf" if end not in cleared
     }
@@ -142,11 +144,13 @@ async def test_elastic_workers_start_again_at_another_size_and_others_keep_their
 
     await paddle.until_told("fixed", 2, 0)
     await paddle.edit("fixed", {"spec": {"worker": {"replicas": 3}}})
-    message = await paddle.until(lambda: paddle.events("fixed").get("ResizeRejected"), "a word about the size")
-    assert message == (
-        "worker keeps size 2, size 3 is rejected: the number of trainers is set at the start (PADDLE_TRAINERS_NUM);"
+    refusal = await paddle.until(lambda: paddle.events("fixed").get("ResizeRejected"), "a word about the size")
+    why = (
+        "the number of trainers is set at the start (PADDLE_TRAINERS_NUM);"
         " set spec.elastic: 1 to restart them with another size"
     )
+    rejected = message(MessageReason.GROUP_SIZE_FIXED, group="worker", size=2, rejected=3, cause=why)
+    assert refusal == message(MessageReason.RESIZE_REJECTED, [rejected])
     await paddle.until_told("fixed", 2, 0)
     await paddle.edit("fixed", {"spec": {"elastic": 1}})
     await paddle.until_told("fixed", 3, 1)
@@ -156,7 +160,8 @@ async def test_a_worker_that_fails_takes_the_others_along_where_they_wait_for_it
     falls = 'if [ "$PADDLE_TRAINER_ID" = 1 ]; then exit 9; fi; exec sleep 600'
     await paddle.begin("falls", elastic=1, worker=role(falls, 2))
     await paddle.until(lambda: paddle.attempts("falls-worker-0")[-1:] == ["1"], "worker 0 again")
-    assert "restart 1 of worker, scope All" in paddle.events("falls")["Restarting"]
+    told = paddle.events("falls")["Restarting"]
+    assert (told.reason, told.parameters) == ("Restarting", {"group": "worker", "used": 1, "scope": "All"})
 
 
 async def test_members_that_would_listen_on_the_same_port_of_a_node_are_kept_apart(

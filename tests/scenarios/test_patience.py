@@ -8,6 +8,7 @@ import pytest
 
 from tests.scenarios.cluster import Site, an_ordinary_user, cluster
 from tests.scenarios.jobs import FOREVER, group, job
+from tests.scenarios.messages import start_problems
 from tests.scenarios.nodes import Runs, Stuck, paper_nodes
 from tests.scenarios.scene import Scene
 
@@ -29,7 +30,7 @@ async def test_a_job_waits_for_its_containers_when_nothing_more_is_tried(scene: 
         await scene.submit(job("measure", {"worker": worker}, startLimit=5))
         await scene.until_phase("measure", "Timeout")
         assert scene.phase("t") == "Restarting"
-        assert scene.status("t")["message"] == "worker-0: ErrImagePull: who knows"
+        assert start_problems(scene.message("t")) == {"worker-0": "ErrImagePull: who knows"}
         tries = scene.attempts("t-worker-0")
         assert len(tries) > 1
         nodes.order("t-worker-0", Runs())

@@ -9,6 +9,7 @@ from typing import Any
 
 from pliant.kube.resources import PODS
 from tests.scenarios.jobs import FOREVER, Manifest, group, job
+from tests.scenarios.messages import ALL_RUNNING, resized
 from tests.scenarios.nodes import Behaviour, Ends, PaperNodes, Runs, paper_nodes
 from tests.scenarios.scene import Scene
 from tests.scenarios.table import attempts_of_all, expect_rows, place_of
@@ -23,7 +24,8 @@ MOMENTS: dict[str, tuple[str, list[Behaviour], dict[str, Any]]] = {
 }
 """What a job is doing: its phase, its members at each attempt, and what of its spec leads there."""
 RULES: dict[str, Any] = {"restartPolicy": "OnFailure", "restartLimit": 1}
-WAYS = {"scale": "scaled", "edit": "replicas was edited"}
+WAYS = {"scale": "scale", "edit": "spec"}
+"""How a size is asked for, and who is told to have asked."""
 
 
 def a_job(nodes: PaperNodes, name: str, size: int, rules: dict[str, Any] = RULES, **fields: Any) -> Manifest:
@@ -65,7 +67,7 @@ async def test_a_job_takes_on_a_size_whatever_it_does(scene: Scene) -> None:
             await scene.submit(a_job(nodes, name, START, **fields))
             await scene.until_phase(name, phase)
             await resize(scene, name, way, SIZES[direction])
-            told = f"resizing worker from 3 to {SIZES[direction]} ({WAYS[way]})"
+            told = resized("worker", START, SIZES[direction], WAYS[way])
             await scene.until(lambda: scene.events(name).get("Resized") == told, f"{name}: {told}")
             if moment == "suspended":
                 assert members(scene, name) == (set(), set())
@@ -167,7 +169,7 @@ async def test_a_failure_that_is_scaled_away_is_forgotten(scene: Scene) -> None:
         await scene.until(lambda: scene.status("t")["replicaStatuses"]["worker"].get("failed") == 1, "one failed")
         await resize(scene, "t", "edit", 2)
         await scene.until(lambda: members(scene, "t") == wanted("t", 2), "it gone")
-        await scene.until(lambda: scene.status("t")["message"] == "all replicas are running", "it forgotten")
+        await scene.until(lambda: scene.message("t") == ALL_RUNNING, "it forgotten")
         scene.excuse("t-worker-2")
         await resize(scene, "t", "edit", 3)
         await scene.until(lambda: scene.status("t").get("ready") == "3/3", "another in its place")

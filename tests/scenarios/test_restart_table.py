@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from pliant.model.messages import Message
+from tests.scenarios import messages
 from tests.scenarios.jobs import FOREVER, Manifest, group, job
 from tests.scenarios.laws import Object
 from tests.scenarios.nodes import Behaviour, Ends, PaperNodes, Runs, attempt, paper_nodes
@@ -99,7 +101,7 @@ async def test_every_policy_scope_and_limit_after_an_exit(scene: Scene, trouble:
         seated = nodes.seat(lambda pod: nodes.names["a" not in place_of(pod)[1]])
         for row in rows.values():
             await scene.submit(row.manifest(nodes, **seated))
-        await expect_table(scene, rows, f"a-1 exited with code {code}")
+        await expect_table(scene, rows, messages.exited("a-1", code))
 
 
 async def test_every_policy_scope_and_limit_after_a_lost_node(scene: Scene) -> None:
@@ -115,27 +117,27 @@ async def test_every_policy_scope_and_limit_after_a_lost_node(scene: Scene) -> N
             await scene.submit(row.manifest(nodes, **seated))
         await expect_rows(scene, dict.fromkeys(rows, "3/3"), lambda name: scene.status(name).get("ready", ""))
         await nodes.not_ready(lost)
-        told = f"a-1 was lost: node {lost} is not ready (NodeStatusUnknown)"
-        await expect_table(scene, rows, told)
+        await expect_table(scene, rows, messages.lost("a-1", lost, "is not ready (NodeStatusUnknown)"))
         # What is avoided is the node that failed.
         again = [pod for pod in scene.pods.values() if attempt(pod) > 0]
         assert again
         assert all(lost in str(pod["spec"]["affinity"]["nodeAffinity"]) for pod in again)
 
 
-async def expect_table(scene: Scene, rows: dict[str, Row], blame: str) -> None:
+async def expect_table(scene: Scene, rows: dict[str, Row], blame: Message) -> None:
     """Wait for each row to come to its end, and check on what it did to get there."""
 
     def seen(name: str) -> tuple[str, Any, Any]:
         status = scene.status(name)
-        words = status.get("ready" if scene.phase(name) == "Running" else "message")
-        return scene.phase(name), status.get("RestartCount"), words
+        told = status.get("ready") if scene.phase(name) == "Running" else scene.message(name)
+        return scene.phase(name), status.get("RestartCount"), told
 
-    def words(row: Row) -> str:
-        spent = f"; a has used its {row.limit} restart" if row.limit == row.restarts == 1 else ""
-        return "3/3" if row.phase == "Running" else f"{blame}{spent}"
+    def told(row: Row) -> str | Message:
+        is_spent = row.limit == row.restarts == 1
+        cause = messages.limit_reached(blame, "a", 1) if is_spent else blame
+        return "3/3" if row.phase == "Running" else messages.failed(cause)
 
-    wanted = {name: (row.phase, row.charges, words(row)) for name, row in rows.items()}
+    wanted = {name: (row.phase, row.charges, told(row)) for name, row in rows.items()}
     await expect_rows(scene, wanted, seen)
     tried = {f"{name}-{place}": row.attempts(place) for name, row in rows.items() for place in PLACES}
     await expect_all(scene, tried, lambda: attempts_of_all(scene))

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from pliant.kube.codec import WatchEventType
+from pliant.model.messages import MessageReason, message
 from tests.scenarios.jobs import FOREVER, Manifest, group, job, per_attempt, per_rank
 from tests.scenarios.laws import in_order
+from tests.scenarios.messages import exited, failed, limit_reached
 from tests.scenarios.scene import Scene
 
 BRIEF = "sleep 0.1; "
@@ -44,8 +46,9 @@ async def test_a_restart_remakes_what_its_scope_says(
     assert status["RestartReplicaName"] == "a"
     assert status["restarts"] == 1
     assert "Restarting" in scene.phases("t")
-    told = scene.events("t")["Restarting"]
-    assert told == f"a-1 exited with code 3; restart 1 of 3 of a, scope {scope}"
+    assert scene.events("t")["Restarting"] == message(
+        MessageReason.RESTARTING, [exited("a-1", 3)], group="a", used=1, scope=scope, limit=3
+    )
     for place, tried in attempts.items():
         if tried == ["0"]:
             [only] = scene.made(f"t-{place}")
@@ -68,7 +71,7 @@ async def test_a_member_that_keeps_failing_comes_back_later_each_time_until_the_
     worker = group("exit 3", restartPolicy="Always", restartScope="Pod", restartLimit=3)
     await scene.submit(job("t", {"worker": worker}))
     status = await scene.until_phase("t", "Failed")
-    assert status["message"] == "worker-0 exited with code 3; worker has used its 3 restarts"
+    assert scene.message("t") == failed(limit_reached(exited("worker-0", 3), "worker", 3))
     assert status["RestartCount"] == {"worker": 3}
     assert scene.attempts("t-worker-0") == ["0", "1", "2", "3"]
     came = [change.at for change in scene.history if change.kind == "Pod" and change.type is WatchEventType.ADDED]
@@ -134,7 +137,7 @@ async def test_a_policy_chooses_which_exits_restart(scene: Scene, policy: str, e
 async def test_a_limit_of_nothing_is_a_limit(scene: Scene) -> None:
     await scene.submit(job("t", {"worker": group("exit 3", restartPolicy="OnFailure", restartLimit=0)}))
     status = await scene.until_phase("t", "Failed")
-    assert status["message"] == "worker-0 exited with code 3"
+    assert scene.message("t") == failed(exited("worker-0", 3))
     assert status["RestartCount"] == {"worker": 0}
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.scenarios.conftest import OpenScene
 from tests.scenarios.jobs import FOREVER, group, job, per_rank
+from tests.scenarios.messages import COMPLETED
 from tests.scenarios.scene import Scene
 
 MEETING = """
@@ -43,7 +44,7 @@ async def test_a_job_whose_members_all_end_well_succeeds_and_leaves_nothing(scen
     assert status["startTime"] <= status["startRunningTime"] <= status["endTime"]
     assert status["replicaStatuses"]["worker"]["succeeded"] == 2
     assert status["RestartCount"] == {"worker": 0}
-    assert status["message"] == "training completed"
+    assert scene.message("train") == COMPLETED
     assert "2/2" in {(change.object.get("status") or {}).get("ready") for change in scene.history}
     assert scene.pods == {}
     assert scene.services == {}

@@ -8,14 +8,17 @@ from typing import Any
 import pytest
 
 from pliant.errors import Invalid
+from pliant.model.messages import MessageReason, message
 from tests.scenarios.jobs import FOREVER, Manifest, group, job
 from tests.scenarios.laws import Object
+from tests.scenarios.messages import ALL_RUNNING
 from tests.scenarios.nodes import Behaviour, Ends, PaperNodes, Runs, paper_nodes
 from tests.scenarios.scene import Scene
 from tests.scenarios.table import attempts_of_all, expect_rows, place_of
 
 SUSPEND = {"spec": {"suspend": True}}
 RESUME = {"spec": {"suspend": False}}
+ALL_GONE, ONE_LEFT = message(MessageReason.SUSPENDED), message(MessageReason.SUSPENDED, pods=1)
 MOMENTS: dict[str, tuple[str, list[Behaviour], dict[str, Any], dict[str, Any]]] = {
     "running": ("Running", [Runs()], {}, {}),
     "creating": ("Creating", [Runs(after=600), Runs()], {}, {}),
@@ -61,7 +64,7 @@ async def test_a_job_can_be_sent_home_and_called_back_whatever_it_does(scene: Sc
             await scene.until_phase(name, phase)
             await scene.edit(name, SUSPEND)
             await until_home(scene, name)
-            await scene.until(lambda: scene.status(name)["message"] == "suspended", "all gone, and said so")
+            await scene.until(lambda: scene.message(name) == ALL_GONE, "all gone, and said so")
             await scene.until(lambda: scene.status(name)["ready"] == "0/2", "nobody counted")
             restarts[name] = scene.status(name)["RestartCount"]
             nodes.scripts[name] = [Runs()]
@@ -129,9 +132,7 @@ async def test_a_job_that_is_called_back_at_once_never_meets_its_past(scene: Sce
         nodes.kubelet.abandon(slow)
         await scene.edit("t", SUSPEND)
         await scene.until(lambda: scene.phase("t") == "Suspended" and list(scene.pods) == ["t-worker-1"], "one left")
-        await scene.until(
-            lambda: scene.status("t")["message"] == "suspended; waiting for 1 pod to terminate", "it told"
-        )
+        await scene.until(lambda: scene.message("t") == ONE_LEFT, "it told")
         await scene.edit("t", RESUME)
         await scene.until(lambda: "t-worker-0" in scene.services, "the job at work again")
         assert list(scene.pods) == ["t-worker-1"]
@@ -201,11 +202,12 @@ async def test_templates_and_groups_of_a_job_under_way_stay_as_they_are(scene: S
             await scene.until(lambda: scene.status(name)["message"].startswith(complaint), "the complaint")
             assert scene.status(name)["conditions"][-1]["type"] == "Invalid"
             assert scene.phase(name) == "Running"
-            told = await scene.until(lambda: scene.events(name).get("InvalidSpec", ""), "an event")
+            told = await scene.until(lambda: scene.complaint(name), "an event")
             assert told.startswith(complaint)
             undone = undo or {"trainer": None, "worker": first["spec"]["replicaSpecs"]["worker"]}
             await scene.edit(name, {"spec": {"replicaSpecs": undone}})
-            await scene.until(lambda: scene.status(name)["message"] == "all replicas are running", "the complaint gone")
+            await scene.until(lambda: scene.status(name)["reason"] == "TrainingJobRunning", "the complaint gone")
+            assert scene.message(name) == ALL_RUNNING
 
         await asyncio.gather(*map(story, EDITS))
         await expect_rows(scene, dict.fromkeys(EDITS, "2/2"), lambda name: scene.status(name)["ready"])
@@ -220,7 +222,7 @@ async def test_a_job_that_was_broken_by_an_edit_still_trains_to_its_end(scene: S
             await scene.edit("t", {"spec": {"replicaSpecs": EDITS["template"][0]}})
         except Invalid:
             return  # the server knows the rule itself
-        await scene.until(lambda: scene.events("t").get("InvalidSpec"), "the complaint")
+        await scene.until(lambda: scene.complaint("t"), "the complaint")
         for index in (0, 1):
             nodes.order(f"t-worker-{index}", Ends(0))
         await scene.until(lambda: statuses(scene.pods) == {"Succeeded"}, "all done")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from pliant.model.messages import MessageReason, message
 from tests.scenarios.jobs import FOREVER, Manifest, group, job
 from tests.scenarios.nodes import Ends, PaperNodes, Runs, paper_nodes
 from tests.scenarios.scene import Scene
@@ -23,6 +24,13 @@ def seconds(scene: Scene, name: str, first: str, last: str) -> float:
     return (end - start).total_seconds()
 
 
+def start_limit_of(scene: Scene, name: str) -> str | int:
+    """The limit within which a job has not started; what it waited for is told as well."""
+    told = scene.message(name)
+    assert (told.reason, len(told.details)) == (MessageReason.START_LIMIT_EXCEEDED, 1)
+    return told.parameters["limit"]
+
+
 def is_cleared(scene: Scene, name: str) -> bool:
     return not any(each.startswith(f"{name}-") for each in [*scene.pods, *scene.services])
 
@@ -36,7 +44,7 @@ async def measured(scene: Scene, nodes: PaperNodes, name: str, limit: int) -> No
 async def a_job_that_runs_too_long_ends_and_leaves_nothing(scene: Scene, nodes: PaperNodes, name: str) -> None:
     await scene.submit(a_job(nodes, name, timeLimit=2, cleanPodPolicy="None"))
     status = await scene.until_phase(name, "Timeout")
-    assert status["message"] == "ran for 0:00:02 (timeLimit)"
+    assert scene.message(name) == message(MessageReason.TIME_LIMIT_EXCEEDED, limit="0:00:02")
     assert status["reason"] == "TrainingJobTimeout"
     assert seconds(scene, name, "startRunningTime", "endTime") >= 2
     assert "Terminating" in scene.phases(name)
@@ -124,7 +132,7 @@ async def test_a_job_may_run_so_long_and_no_longer(scene: Scene) -> None:
 async def nobody_waits_for_ever_for_a_place(scene: Scene, nodes: PaperNodes, name: str) -> None:
     await scene.submit(a_job(nodes, name, startLimit=1, schedulerName="nobody", cleanPodPolicy="None"))
     status = await scene.until_phase(name, "Timeout")
-    assert status["message"].startswith("not all replicas were running within 0:00:01 (startLimit): ")
+    assert start_limit_of(scene, name) == "0:00:01"
     assert "startRunningTime" not in status
     await scene.until(lambda: is_cleared(scene, name), "nothing left")
 
@@ -154,8 +162,8 @@ async def a_start_begins_with_the_resumption(scene: Scene, nodes: PaperNodes, na
     await scene.edit(name, {"spec": {"suspend": True}})
     await scene.until(lambda: is_cleared(scene, name), "everybody gone")
     await scene.edit(name, {"spec": {"suspend": False}})
-    status = await scene.until_phase(name, "Timeout")
-    assert status["message"].startswith("not all replicas were running within 0:00:03 (startLimit): ")
+    await scene.until_phase(name, "Timeout")
+    assert start_limit_of(scene, name) == "0:00:03"
 
 
 async def nobody_is_late_who_was_not_to_start(scene: Scene, nodes: PaperNodes, name: str) -> None:

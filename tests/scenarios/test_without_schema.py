@@ -96,7 +96,7 @@ NONSENSE: dict[str, tuple[Any, str]] = {
 async def complaints(scene: Scene, name: str) -> tuple[dict[str, Any], str]:
     """What is said about a job in its status, and in an event."""
     await scene.until(lambda: scene.status(name).get("conditions"), f"a condition of {name}")
-    event = await scene.until(lambda: scene.events(name).get("InvalidSpec", ""), f"an event about {name}")
+    event = await scene.until(lambda: scene.complaint(name), f"an event about {name}")
     return scene.status(name)["conditions"][-1], event
 
 

@@ -14,8 +14,8 @@ from pliant.cli.durations import format_age
 from pliant.controllers.node_faults import node_problems
 from pliant.controllers.observe import CachedJobObjects, observe
 from pliant.embedded.object_views import PodView
-from pliant.engine.pods.replicas import Replica, match_pods_to_replicas
-from pliant.engine.sizing import with_applied_sizes
+from pliant.engine.plans.membership import job_in_effect, match_pods_to_replicas
+from pliant.engine.pods.replicas import Replica, Replicas
 from pliant.errors import Forbidden
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import Node, Pod
@@ -23,6 +23,7 @@ from pliant.kube.resources import EVENTS, NODES, PODS
 from pliant.model import labels
 from pliant.model.job import Job
 from pliant.model.observed import ObservedPod
+from pliant.model.operator_config import OperatorConfig
 from pliant.model.scale_plans import ScalePlan
 from pliant.model.state import EngineState, JobPhase
 
@@ -44,6 +45,17 @@ def separate_master_created_pods(job: Job, pods: Iterable[Pod]) -> CachedJobObje
         is_own = not job.naming.type_label or managed_by == labels.MANAGED_BY_VALUE
         (own if is_own else external).append(pod)
     return CachedJobObjects(pods=own, external_pods=external)
+
+
+def initial_state(job: Job) -> EngineState:
+    """Return the state to assume for a job that no operator has reconciled yet."""
+    return EngineState(phase=JobPhase.PENDING, started_at=job.created_at)
+
+
+def match_job_pods(job: Job, state: EngineState | None, pods: Iterable[Pod], now: datetime) -> Replicas:
+    """Match the replicas of a job in effect with its pods."""
+    observed = observe(job, separate_master_created_pods(job, pods))
+    return match_pods_to_replicas(job, observed, state or initial_state(job), OperatorConfig(), now)
 
 
 def replica_group_of(job: Job | None, pod: Pod) -> str:
@@ -99,10 +111,8 @@ class JobContext:
     def observed_pods(self, job: Job) -> tuple[ObservedPod, ...]:
         return observe(job, separate_master_created_pods(job, self.pods)).pods
 
-    def match_replicas(self, job: Job, now: datetime) -> tuple[Replica, ...]:
-        state = job.state or EngineState(phase=JobPhase.PENDING, started_at=job.created_at)
-        observed = observe(job, separate_master_created_pods(job, self.pods))
-        return match_pods_to_replicas(with_applied_sizes(job, state), observed, state, now).all
+    def match_replicas(self, job: Job, state: EngineState | None, now: datetime) -> tuple[Replica, ...]:
+        return match_job_pods(job_in_effect(job, state) if state else job, state, self.pods, now).all
 
     def node_problems(self, node_names: Sequence[str]) -> dict[str, str]:
         """Return the problems of these nodes; empty if the user may not list nodes."""

@@ -14,10 +14,12 @@ from pliant.cli.cluster.target import ClusterTarget
 from pliant.controllers.job import resource_of
 from pliant.errors import Forbidden, InvalidSpec, NotFound, UserError
 from pliant.frontends.frontend import Frontend
-from pliant.frontends.status.engine_state import load_state, raw_status
+from pliant.frontends.status.engine_state import raw_status
 from pliant.kube.resources import Resource
+from pliant.model.english import render
 from pliant.model.job import Job, JobKey
 from pliant.model.labels import MANAGED_BY_VALUE
+from pliant.model.messages import MessageReason
 from pliant.model.state import EngineState, JobPhase
 from pliant.plugins.registry import registered_kinds
 
@@ -33,6 +35,7 @@ class JobObject:
     frontend: Frontend
     raw: Mapping[str, Any]
     job: Job | None
+    state: EngineState | None  # None if no operator has reconciled the job yet
     parse_error: str = ""  # empty if the spec is valid
 
     @property
@@ -54,15 +57,6 @@ class JobObject:
         return f"{self.frontend.kind.lower()}.{self.frontend.group}/{self.key.name}"
 
     @property
-    def state(self) -> EngineState | None:
-        """The state that the operator has stored; None if it has not reconciled the job yet."""
-        if self.job is not None:
-            return self.job.state
-        with suppress(InvalidSpec):  # its pods may be running nevertheless
-            return load_state(raw_status(self.raw))
-        return None
-
-    @property
     def phase(self) -> str:
         if self.parse_error:
             return INVALID_SPEC_PHASE
@@ -75,7 +69,11 @@ class JobObject:
             return self.parse_error
         if self.job is not None and self.job.managed_by not in ("", MANAGED_BY_VALUE):
             return f"managed by {self.job.managed_by} ({self.frontend.run_policy_path}.managedBy)"
-        return self.state.message if self.state else "not reconciled by an operator yet"
+        return render(self.state.message) if self.state else "not reconciled by an operator yet"
+
+    @property
+    def has_all_replicas_running(self) -> bool:
+        return self.state is not None and self.state.message.reason == MessageReason.ALL_REPLICAS_RUNNING
 
     @property
     def created_at(self) -> datetime | None:
@@ -84,11 +82,13 @@ class JobObject:
 
 
 def parse_job_object(frontend: Frontend, raw: Mapping[str, Any]) -> JobObject:
-    """Parse a job; a job with an invalid spec is returned with its parse error."""
+    """Parse a job; a job with an invalid spec is returned with its parse error and its stored state."""
+    state = None
     try:
-        return JobObject(frontend=frontend, raw=raw, job=frontend.parse(raw))
-    except InvalidSpec as error:
-        return JobObject(frontend=frontend, raw=raw, job=None, parse_error=str(error))
+        state = frontend.load_state(raw)
+        return JobObject(frontend=frontend, raw=raw, job=frontend.parse(raw, state), state=state)
+    except InvalidSpec as error:  # its pods may be running nevertheless
+        return JobObject(frontend=frontend, raw=raw, job=None, state=state, parse_error=str(error))
 
 
 async def list_jobs(target: ClusterTarget, frontends: Iterable[Frontend] | None = None) -> list[JobObject]:

@@ -7,10 +7,10 @@ from datetime import datetime
 
 from pliant.cli.cluster.job_lookup import JobObject
 from pliant.cli.durations import format_age
-from pliant.engine.status.messages import summarize_names
 from pliant.errors import Forbidden, NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import Resource
+from pliant.model.english import summarize_names
 from pliant.model.scale_plans import PlanPodRequest, ScalePlan
 
 MAX_SHOWN_PLANS = 6

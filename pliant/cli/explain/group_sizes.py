@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
-from pliant.engine.sizing import with_applied_sizes
+from pliant.engine.plans.membership import job_in_effect
 from pliant.model.job import Job, ReplicaGroup
-from pliant.model.state import GroupState, SizeRequester
+from pliant.model.state import EngineState, GroupState, SizeRequester
 
 REQUESTER_NAMES = {
     SizeRequester.AUTOSCALER: "autoscaler",
@@ -25,12 +25,10 @@ _REQUESTER_PHRASES = {
 }
 
 
-def explain_group_sizes(job: Job, format_ago: Callable[[datetime], str]) -> Iterator[str]:
+def explain_group_sizes(job: Job, state: EngineState, format_ago: Callable[[datetime], str]) -> Iterator[str]:
     """Yield an explanation of each size that differs from the spec or was requested more than once."""
-    if job.state is None:
-        return
-    for group in with_applied_sizes(job, job.state).groups:
-        group_state = job.state.group(group.name)
+    for group in job_in_effect(job, state).groups:
+        group_state = state.group(group.name)
         requests = group_state.size_requests.items()
         is_plain = len(requests) < 2 and all(
             requester is not SizeRequester.AUTOSCALER and request.size == group.size for requester, request in requests

@@ -24,7 +24,8 @@ from pliant.cli.output.job_summary import (
 )
 from pliant.engine.pods.replicas import Replica, ReplicaState
 from pliant.engine.restart.restarts import backoff_left
-from pliant.engine.status.messages import describe_exit, pluralize, summarize_names
+from pliant.engine.status.messages import describe_exit
+from pliant.model.english import pluralize, render, summarize_names
 from pliant.model.job import Job
 from pliant.model.labels import MANAGED_BY_VALUE
 from pliant.model.observed import ObservedPod, PodPhase
@@ -83,16 +84,14 @@ class JobExplanation:
 
 
 def explain_job(evidence: JobEvidence) -> JobExplanation:
-    job_object, job = evidence.job_object, evidence.job_object.job
+    job_object, job, state = evidence.job_object, evidence.job_object.job, evidence.job_object.state
     reasons = [*_explain_job_policies(evidence)]
-    if job is not None and job.state is not None:
-        reasons += _explain_failures(evidence, job)
-        reasons += _explain_waiting(evidence, job, job.state)
-        reasons += _explain_node_problems(evidence, job.state)
-    facts: list[str] = []
-    if job is not None:
-        facts += [*_progress_facts(evidence), *_restart_budget_facts(job)]
-        facts += explain_group_sizes(job, evidence.format_ago)
+    facts = [*_progress_facts(evidence)] if job is not None else []
+    if job is not None and state is not None:
+        reasons += _explain_failures(evidence, job, state)
+        reasons += _explain_waiting(evidence, state)
+        reasons += _explain_node_problems(evidence, state)
+        facts += [*_restart_budget_facts(job, state), *explain_group_sizes(job, state, evidence.format_ago)]
     return JobExplanation(
         name=job_object.key.name,
         phase=job_object.phase,
@@ -116,7 +115,8 @@ def earliest_failed_pods(evidence: JobEvidence) -> list[ObservedPod]:
 
 
 def _match_replicas(evidence: JobEvidence) -> tuple[Replica, ...]:
-    return evidence.context.match_replicas(evidence.job_object.job, evidence.now) if evidence.job_object.job else ()
+    job, state = evidence.job_object.job, evidence.job_object.state
+    return evidence.context.match_replicas(job, state, evidence.now) if job is not None else ()
 
 
 def _headline(evidence: JobEvidence) -> str:
@@ -128,36 +128,37 @@ def _headline(evidence: JobEvidence) -> str:
     headline = f"{name} {_PHASE_PHRASES[state.phase]}"
     if state.ended_at is not None:
         duration = format_duration(state.ended_at - (state.first_running_at or state.started_at))
-        return f"{headline} {evidence.format_ago(state.ended_at)}, after {duration}: {state.message}"
+        return f"{headline} {evidence.format_ago(state.ended_at)}, after {duration}: {render(state.message)}"
     since = state.timeline[-1].at if state.timeline else state.started_at
-    return f"{headline} (for {format_age(evidence.now - since)}): {state.message}"
+    return f"{headline} (for {format_age(evidence.now - since)}): {render(state.message)}"
 
 
 def _explain_job_policies(evidence: JobEvidence) -> Iterator[ExplanationReason]:
     """Yield reasons that concern the whole job, such as suspension."""
-    job, policy_path = evidence.job_object.job, evidence.job_object.frontend.run_policy_path
+    job, state = evidence.job_object.job, evidence.job_object.state
+    policy_path = evidence.job_object.frontend.run_policy_path
     if job is None:
         return
     if job.managed_by not in ("", MANAGED_BY_VALUE):
         yield ExplanationReason(text=f"{policy_path}.managedBy is {job.managed_by}: this operator ignores the job.")
-    elif job.state is None and evidence.now - job.created_at > UNRECONCILED_AFTER:
+    elif state is None and evidence.now - job.created_at > UNRECONCILED_AFTER:
         yield ExplanationReason(text="No operator reconciles it: none is running, or none watches this namespace.")
     if job.is_deleting:
         yield ExplanationReason(text="It is being deleted.")
     if job.end_request is not None:
         request = job.end_request
         yield ExplanationReason(text=f"An annotation requests its end with phase {request.phase}: {request.message}.")
-    if job.is_suspended and job.state is not None and not job.state.phase.is_final:
+    if job.is_suspended and state is not None and not state.phase.is_final:
         yield ExplanationReason(
             text=f"It is suspended ({policy_path}.suspend): its pods are deleted, its timeLimit is paused."
         )
 
 
-def _explain_failures(evidence: JobEvidence, job: Job) -> Iterator[ExplanationReason]:
+def _explain_failures(evidence: JobEvidence, job: Job, state: EngineState) -> Iterator[ExplanationReason]:
     """Yield the failed replicas with exit code, node and last log lines."""
     pods = earliest_failed_pods(evidence)
-    has_failed = job.state is not None and job.state.phase.is_final and job.state.phase is not JobPhase.SUCCEED
-    if (cause := _recorded_root_cause(evidence, job)) is not None:
+    has_failed = state.phase.is_final and state.phase is not JobPhase.SUCCEED
+    if (cause := _recorded_root_cause(evidence, state)) is not None:
         label = "Root cause: " if has_failed else "Latest restart: "
         location = failure_location_text(cause, evidence.now)
         yield ExplanationReason(text=f"{label}{failure_text(cause)} ({location}).", log_lines=last_log_lines(cause))
@@ -181,9 +182,9 @@ def _explain_failures(evidence: JobEvidence, job: Job) -> Iterator[ExplanationRe
         )
 
 
-def _recorded_root_cause(evidence: JobEvidence, job: Job) -> ReplicaFailure | None:
+def _recorded_root_cause(evidence: JobEvidence, state: EngineState) -> ReplicaFailure | None:
     """Return the root cause that the operator recorded, unless its pod still exists."""
-    cause = job.state.root_cause if job.state else None
+    cause = state.root_cause
     existing = {(f"{pod.group}-{pod.index}", pod.attempt) for pod in earliest_failed_pods(evidence)}
     return None if cause is None or (cause.replica, cause.attempt) in existing else cause
 
@@ -196,21 +197,21 @@ def _progress_facts(evidence: JobEvidence) -> Iterator[str]:
         yield f"Time: {durations}."
 
 
-def _explain_waiting(evidence: JobEvidence, job: Job, state: EngineState) -> Iterator[ExplanationReason]:
+def _explain_waiting(evidence: JobEvidence, state: EngineState) -> Iterator[ExplanationReason]:
     """Yield what replicas wait for; replicas with the same reason share a sentence."""
     if state.phase.is_final or state.phase is JobPhase.SUSPENDED:
         return
     replicas_by_reason: dict[str, list[str]] = {}
     for replica in _match_replicas(evidence):
-        if reason := _waiting_reason(evidence, job, replica):
+        if reason := _waiting_reason(evidence, state, replica):
             replicas_by_reason.setdefault(reason, []).append(replica.display_name)
     for reason, names in replicas_by_reason.items():
         yield ExplanationReason(text=f"{summarize_names(names)}: {reason}.")
 
 
-def _waiting_reason(evidence: JobEvidence, job: Job, replica: Replica) -> str:
-    pod, state = replica.pod, job.state
-    if replica.state is ReplicaState.ABSENT and state is not None:
+def _waiting_reason(evidence: JobEvidence, state: EngineState, replica: Replica) -> str:
+    pod = replica.pod
+    if replica.state is ReplicaState.ABSENT:
         backoff = backoff_left(state.group(replica.rank.group.name), evidence.now)
         if backoff:
             return f"restarts in {format_duration(backoff)}; the back-off grows while its group keeps failing"
@@ -249,11 +250,10 @@ def _explain_node_problems(evidence: JobEvidence, state: EngineState) -> Iterato
 def _build_timeline(evidence: JobEvidence) -> list[tuple[str, str, str]]:
     """Return the timeline of the job and the warnings about its pods, the newest first."""
     state = evidence.job_object.state
-    entries = [(entry.at, entry.reason, entry.message) for entry in state.timeline] if state else []
-    known_messages = {message for _, _, message in entries}
+    entries = [(entry.at, entry.reason, render(entry.message)) for entry in state.timeline] if state else []
     for event in evidence.context.events:
         is_pod_warning = event.is_warning and event.involved_object.startswith("Pod ")
-        if event.at is not None and is_pod_warning and event.message not in known_messages:
+        if event.at is not None and is_pod_warning:
             count = f" (×{event.count})" if event.count > 1 else ""
             message = f"{event.involved_object.removeprefix('Pod ')}: {event.message}{count}"
             entries.append((event.at, event.reason, message))
@@ -261,10 +261,10 @@ def _build_timeline(evidence: JobEvidence) -> list[tuple[str, str, str]]:
     return [(evidence.format_ago(at), reason, message) for at, reason, message in entries]
 
 
-def _restart_budget_facts(job: Job) -> Iterator[str]:
+def _restart_budget_facts(job: Job, state: EngineState) -> Iterator[str]:
     for group in job.groups:
-        group_state, limit = job.state.group(group.name) if job.state else None, group.restart_rule.limit
-        if group_state is None or not group_state.restarts_by_cause:
+        group_state, limit = state.group(group.name), group.restart_rule.limit
+        if not group_state.restarts_by_cause:
             continue
         used = group_state.restarts_without_disruptions
         budget = pluralize(used, "restart") if limit is None else f"{used} of {limit} restarts"

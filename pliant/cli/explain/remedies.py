@@ -11,7 +11,7 @@ from pliant.engine.pods.replicas import Replica
 from pliant.model.job import CleanPodPolicy, Job, RestartPolicy
 from pliant.model.labels import MANAGED_BY_VALUE
 from pliant.model.observed import PodPhase
-from pliant.model.state import JobPhase
+from pliant.model.state import EngineState, JobPhase
 
 _IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable")
 # the value of cleanPodPolicy that keeps pods, by API group, where it is not None
@@ -21,7 +21,7 @@ _MISSING_OBJECT_REASONS = ("CreateContainerConfigError", "FailedMount")
 
 def suggest_remedies(job_object: JobObject, replicas: Sequence[Replica], context: JobContext) -> Iterator[str]:
     """Yield suggestions, the most likely to help first."""
-    job, name = job_object.job, job_object.key.name
+    job, state, name = job_object.job, job_object.state, job_object.key.name
     if job is None:
         field = job_object.parse_error.partition(":")[0]
         kind = unambiguous_kind_name(job_object.frontend, job_object.frontend.plural)
@@ -30,16 +30,17 @@ def suggest_remedies(job_object: JobObject, replicas: Sequence[Replica], context
     if job.managed_by not in ("", MANAGED_BY_VALUE):
         yield f"check {job.managed_by}, or submit the job without {job_object.frontend.run_policy_path}.managedBy"
         return
-    if job.state is None:
+    if state is None:
         yield "start an operator: `pliant up` starts one, `pliant install` installs one on a cluster"
         yield "check its requirements: pliant doctor"
         return
-    yield from _remedies_for_phase(job, job.state.phase, name)
-    yield from _remedies_for_pod_problems(job, replicas)
-    yield from _remedies_for_failed_pods(job, context)
+    yield from _remedies_for_phase(state.phase, name)
+    if not state.phase.is_final:
+        yield from _remedies_for_pod_problems(name, replicas)
+    yield from _remedies_for_failed_pods(job, state, context, job_object.frontend.run_policy_path)
 
 
-def _remedies_for_phase(job: Job, phase: JobPhase, name: str) -> Iterator[str]:
+def _remedies_for_phase(phase: JobPhase, name: str) -> Iterator[str]:
     if phase is JobPhase.SUSPENDED:
         yield f"resume it: pliant resume {name}"
     if phase is JobPhase.TIMEOUT:
@@ -52,9 +53,7 @@ def _remedies_for_phase(job: Job, phase: JobPhase, name: str) -> Iterator[str]:
         yield f"follow its logs: pliant logs {name} -f"
 
 
-def _remedies_for_pod_problems(job: Job, replicas: Sequence[Replica]) -> Iterator[str]:
-    if job.state is not None and job.state.phase.is_final:
-        return
+def _remedies_for_pod_problems(name: str, replicas: Sequence[Replica]) -> Iterator[str]:
     for replica in replicas:
         problem = replica.pod.start_problem if replica.pod and not replica.state.has_started else ""
         group = replica.rank.group
@@ -62,49 +61,41 @@ def _remedies_for_pod_problems(job: Job, replicas: Sequence[Replica]) -> Iterato
         if problem.startswith(UNSCHEDULABLE_REASON):
             yield f"reduce resources.requests in {template}, or free capacity: pliant top, kubectl describe nodes"
             if group.is_elastic and group.size > group.min_size:
-                yield f"run it with fewer replicas: pliant scale {job.key.name} {group.min_size}"
+                yield f"run it with fewer replicas: pliant scale {name} {group.min_size}"
         elif problem.startswith(_IMAGE_REASONS):
             yield f"check the image of {template}: its name and the pull credentials"
         elif problem.startswith(_MISSING_OBJECT_REASONS) or "not found" in problem:
             yield f"create the missing object (ConfigMap, Secret, volume), or fix its name in {template}"
         elif problem.startswith("CrashLoopBackOff"):
-            yield f"check why it exited: pliant logs {job.key.name} --previous"
+            yield f"check why it exited: pliant logs {name} --previous"
         elif problem.startswith("CreateContainerError"):
             yield f"set the command in {template}: command: [python3, train.py]"
 
 
-def _remedies_for_failed_pods(job: Job, context: JobContext) -> Iterator[str]:
-    state, name = job.state, job.key.name
-    if state is None:
-        return
+def _remedies_for_failed_pods(job: Job, state: EngineState, context: JobContext, run_policy_path: str) -> Iterator[str]:
     failed = [pod for pod in context.observed_pods(job) if pod.phase is PodPhase.FAILED]
     codes = {pod.exit.code for pod in failed if pod.exit}
     if 137 in codes or any(pod.exit and pod.exit.reason == "OOMKilled" for pod in failed):
         yield "if it ran out of memory: use a smaller batch, or increase the memory in resources.limits"
     if state.phase is JobPhase.FAILED:
-        yield from _remedies_for_failed_job(job, bool(failed))
+        yield from _remedies_for_failed_job(job, state, bool(failed), run_policy_path)
     elif failed and not state.phase.is_final:
-        yield f"read the complete logs: pliant logs {name}"
+        yield f"read the complete logs: pliant logs {job.key.name}"
 
 
-def _remedies_for_failed_job(job: Job, has_pods: bool) -> Iterator[str]:
-    name, state = job.key.name, job.state
+def _remedies_for_failed_job(job: Job, state: EngineState, has_pods: bool, run_policy_path: str) -> Iterator[str]:
     if has_pods:
-        yield f"read the complete logs: pliant logs {name}"
+        yield f"read the complete logs: pliant logs {job.key.name}"
     elif job.clean_pod_policy is CleanPodPolicy.ALL:
         api_group = job.owner.api_version.partition("/")[0]
         yield f"keep pods and logs: cleanPodPolicy: {_KEEP_PODS_VALUE.get(api_group, 'None')}"
     for group in job.groups:
-        group_state = state.group(group.name) if state else None
+        used, limit = state.group(group.name).restarts_without_disruptions, group.restart_rule.limit
         if group.restart_rule.policy is None:
             yield f"restart {group.name} after failures: restartPolicy: OnFailure with a restartLimit"
         elif group.restart_rule.policy is RestartPolicy.EXIT_CODE:
             yield "add the exit code to spec.restartingExitCode if a restart can help"
-        elif (
-            group_state
-            and group.restart_rule.limit is not None
-            and group_state.restarts_without_disruptions >= group.restart_rule.limit
-        ):
+        elif limit is not None and used >= limit:
             yield f"after fixing the cause, increase restartLimit of {group.name} and submit it again"
-    if state is not None and job.restart_limit is not None and state.restart_count >= job.restart_limit:
-        yield "after fixing the cause, increase spec.runPolicy.backoffLimit and submit it again"
+    if job.restart_limit is not None and state.restart_count >= job.restart_limit:
+        yield f"after fixing the cause, increase {run_policy_path}.backoffLimit and submit it again"

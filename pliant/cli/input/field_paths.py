@@ -54,7 +54,7 @@ def merge_patch_for_field(path: FieldPath, value: Any) -> dict[str, Any]:
 def check_edited_job(frontend: Frontend, raw: Mapping[str, Any]) -> None:
     """Raise UserError if the operator would reject the edited job."""
     try:
-        frontend.parse(raw)
+        frontend.parse(raw, frontend.load_state(raw))
     except InvalidSpec as error:
         raise UserError(f"the edited job would be invalid: {error}") from None
 

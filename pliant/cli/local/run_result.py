@@ -8,13 +8,14 @@ from datetime import timedelta
 
 from pliant.cli.durations import format_duration
 from pliant.cli.explain.failure_hints import suggest_fix
-from pliant.cli.local.run_state import FailedReplica, GroupStatusLine, RunState, StuckReplica, charged_group_restarts
+from pliant.cli.local.run_state import FailedReplica, GroupStatusLine, RunState, StuckReplica
 from pliant.cli.output.log_streams import LogStreams
 from pliant.cli.output.style import TerminalStyle
-from pliant.engine.sizing import with_applied_sizes
-from pliant.engine.status.messages import describe_exit, pluralize, summarize_names
+from pliant.engine.status.messages import describe_exit
+from pliant.model.english import pluralize, render, summarize_names
 from pliant.model.job import Job
-from pliant.model.state import JobPhase
+from pliant.model.messages import NO_MESSAGE, Message
+from pliant.model.state import EngineState, JobPhase
 
 RUNNING_POD_PHASE = "Running"
 MAX_SUMMARY_ITEMS = 4
@@ -43,12 +44,12 @@ def summarize_finished_run(
     """Summarize a run whose jobs have all ended."""
     lines, code = [], EXIT_SUCCESS
     for job in run_state.jobs:
-        succeeded = job.state is not None and job.state.phase is JobPhase.SUCCEED
-        if succeeded:
+        state = run_state.state_of(job)
+        if state is not None and state.phase is JobPhase.SUCCEED:
             lines.append(_success_text(job, run_state, elapsed, style))
         else:
             lines += _failure_lines(job, run_state, logs, elapsed, style)
-            job_code = UNSUCCESSFUL_PHASE_EXITS.get(job.state.phase, (EXIT_FAILED, ""))[0] if job.state else EXIT_FAILED
+            job_code = UNSUCCESSFUL_PHASE_EXITS.get(state.phase, (EXIT_FAILED, ""))[0] if state else EXIT_FAILED
             code = EXIT_FAILED if EXIT_FAILED in (code, job_code) else code or job_code  # the first one counts
     return RunResult(exit_code=code, text="\n".join(lines))
 
@@ -76,9 +77,11 @@ def summarize_timed_out_run(
     lines = [f"{style.red('✘')} {style.bold(f'not finished after {format_duration(timeout)}')} (--timeout)"]
     for line in run_state.group_lines():
         job = next(job for job in run_state.jobs if job.key.name == line.job)
-        if job.state is not None and job.state.phase.is_final:
+        if run_state.has_final_phase(job):
             continue
-        lines.append(f"  {line.job}/{line.group}: {line.phase}, {line.replica_counts_text} running; {line.message}")
+        lines.append(
+            f"  {line.job}/{line.group}: {line.phase}, {line.replica_counts_text} running; {render(line.message)}"
+        )
         lines += [f"    {style.dim(f'{name} │')} {text}" for name, text in _last_lines_of_group(run_state, logs, line)]
     for (job_name, reason), names in _group_by_reason(run_state.stuck_replicas()).items():
         lines.append(f"  {job_name}: {summarize_names(names)} not started: {reason}")
@@ -93,9 +96,9 @@ def _last_lines_of_group(run_state: RunState, logs: LogStreams, group_line: Grou
 
 
 def _success_text(job: Job, run_state: RunState, elapsed: timedelta, style: TerminalStyle) -> str:
-    sized_job = with_applied_sizes(job, job.state) if job.state else job
-    groups = [group for group in sized_job.groups if not group.is_master]
-    sizes = [pluralize(group.size, group.name) for group in groups if group.size or not job.has_master]
+    state = run_state.state_of(job)
+    groups = [group for group in run_state.job_in_effect(job).groups if not group.is_master]
+    sizes = [pluralize(group.size, group.name) for group in groups if group.size or job.master is None]
     total = sum(group.size for group in groups)
     replicas = ", ".join(sizes) if len(sizes) <= MAX_SUMMARY_ITEMS else f"{total} replicas in {len(sizes)} groups"
     result = style.bold(f"{job.key.name} succeeded")
@@ -103,22 +106,22 @@ def _success_text(job: Job, run_state: RunState, elapsed: timedelta, style: Term
     progress_text = f"; {'; '.join(list(dict.fromkeys(reports))[:MAX_SUMMARY_ITEMS])}" if reports else ""
     # A fault-tolerant job may succeed with failed replicas.
     failures = [f"{each.replica_name} {describe_exit(each.pod.exit)}" for each in run_state.unrecovered_failures(job)]
-    lost = "" if failures else _lost_replicas_text(job)
-    details = f"{replicas}{_restarts_text(job)}{lost}{progress_text}"
+    lost = "" if failures else _lost_replicas_text(job, state)
+    details = f"{replicas}{_restarts_text(state)}{lost}{progress_text}"
     text = f"{style.green('✔')} {result} in {format_duration(elapsed)} ({details})"
     return f"{text}, with failed replicas: {summarize_names(failures)}" if failures else text
 
 
-def _lost_replicas_text(job: Job) -> str:
+def _lost_replicas_text(job: Job, state: EngineState | None) -> str:
     """Return how many replicas failed for good, if their failures were not observed."""
-    if job.state is None or job.has_master:  # the master replaces failed replicas itself
+    if state is None or job.master is not None:  # the master replaces failed replicas itself
         return ""
-    lost = sum(each.failed for each in job.state.replica_counts.values())
+    lost = sum(each.failed for each in state.replica_counts.values())
     return f", {lost} lost" if lost else ""
 
 
-def _restarts_text(job: Job) -> str:
-    total = sum(charged_group_restarts(job, group) for group in job.groups)
+def _restarts_text(state: EngineState | None) -> str:
+    total = state.restart_count if state else 0
     return f", {pluralize(total, 'restart')}" if total else ""
 
 
@@ -128,22 +131,32 @@ def _failure_lines(
     if run_state.was_deleted(job):
         result = style.bold(f"{job.key.name} was deleted")
         return [f"{style.red('✘')} {result} after {format_duration(elapsed)}, before it finished"]
-    phase = UNSUCCESSFUL_PHASE_EXITS.get(job.state.phase, (EXIT_FAILED, "failed"))[1] if job.state else "failed"
-    message = job.state.message if job.state else "not reconciled by an operator"
+    state = run_state.state_of(job)
+    phase = UNSUCCESSFUL_PHASE_EXITS.get(state.phase, (EXIT_FAILED, "failed"))[1] if state else "failed"
+    message = state.message if state else NO_MESSAGE
+    text = render(message) if state else "not reconciled by an operator"
     result = style.bold(f"{job.key.name} {phase}")
-    lines = [f"{style.red('✘')} {result} after {format_duration(elapsed)}{_restarts_text(job)}: {message}"]
+    lines = [f"{style.red('✘')} {result} after {format_duration(elapsed)}{_restarts_text(state)}: {text}"]
     # A timeout or preemption is not caused by a failed replica.
-    is_by_failure = job.state is None or job.state.phase in (JobPhase.FAILED, JobPhase.NODE_FAIL)
+    is_by_failure = state is None or state.phase in (JobPhase.FAILED, JobPhase.NODE_FAIL)
     cause = run_state.root_cause(job) if is_by_failure else None
     return lines + (_root_cause_lines(cause, message, logs, style) if cause else [])
 
 
-def _root_cause_lines(failure: FailedReplica, message: str, logs: LogStreams, style: TerminalStyle) -> list[str]:
+def _first_replica(message: Message) -> str:
+    """Return the replica that a message names first; empty if it names none."""
+    while message.details:
+        message = message.details[0]
+    return str(message.parameters.get("replica", ""))
+
+
+def _root_cause_lines(failure: FailedReplica, message: Message, logs: LogStreams, style: TerminalStyle) -> list[str]:
     """Describe the root cause without repeating what the message of the job contains."""
     container = failure.pod.exit.container if failure.pod.exit else ""
     location = f"pod {failure.pod.name}" + (f", container {container}" if container else "")
     text = f"{failure.replica_name} {describe_exit(failure.pod.exit)}"
-    lines = [f"  root cause: {location}" if message.startswith(text) else f"  root cause: {text} ({location})"]
+    is_named = _first_replica(message) == failure.replica_name
+    lines = [f"  root cause: {location}" if is_named else f"  root cause: {text} ({location})"]
     tail = logs.last_lines(failure.pod.uid, container)
     if tail:
         lines += ["  last log lines:", *(f"    {style.dim('│')} {line}" for line in tail)]

@@ -29,9 +29,10 @@ from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import Node, Pod
 from pliant.kube.resources import EVENTS, NODES, PODS
+from pliant.model.english import render
 from pliant.model.job import Job
 from pliant.model.operator_config import OperatorConfig
-from pliant.model.state import JobPhase
+from pliant.model.state import EngineState, JobPhase
 from pliant.plugins.registry import registered_kinds
 from pliant.runtime.clock import SystemClock
 
@@ -156,18 +157,21 @@ class RunSession:
             self._changed.clear()
 
     def _update_job(self, frontend: Frontend, raw: dict[str, Any]) -> None:
-        job = frontend.parse(raw)
-        self._run_state.update_job(job)
-        self._show_transitions(job)
+        state = frontend.load_state(raw)
+        job = frontend.parse(raw, state)
+        self._run_state.update_job(job, state)
+        if state is not None:
+            self._show_transitions(job, state)
         self._changed.set()
 
-    def _show_transitions(self, job: Job) -> None:
+    def _show_transitions(self, job: Job, state: EngineState) -> None:
         """Show timeline entries that do not change the phase, such as resizes and replaced replicas."""
-        for entry in job.state.timeline if job.state else ():
-            note = (str(job.key), entry.reason, f"{entry.at} {entry.message}")
+        for entry in state.timeline:
+            text = render(entry.message)
+            note = (str(job.key), entry.reason, f"{entry.at} {text}")
             if entry.reason not in PHASE_CHANGE_REASONS and note not in self._shown_notes:
                 self._shown_notes.add(note)
-                self._view.show_note(sanitize_line(f"{job.key.name}: {entry.message}"))
+                self._view.show_note(sanitize_line(f"{job.key.name}: {text}"))
 
     def _on_pod_change(self, old: Pod | None, new: Pod | None) -> None:
         if new is not None:

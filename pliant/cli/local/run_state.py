@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pliant.cli.cluster.job_context import (
+    initial_state,
+    match_job_pods,
     natural_sort_key,
     replica_group_of,
     replica_name,
@@ -19,14 +21,15 @@ from pliant.cli.explain.capacity import (
 )
 from pliant.cli.output.progress import TrainingProgress, parse_progress_line
 from pliant.controllers.observe import observe
-from pliant.engine.pods.replicas import Replica, Replicas, ReplicaState, match_pods_to_replicas
-from pliant.engine.sizing import with_applied_sizes
-from pliant.engine.status.messages import describe_start_problems
+from pliant.engine.plans.membership import job_in_effect
+from pliant.engine.pods.replicas import Replica, Replicas, ReplicaState
+from pliant.engine.status.messages import start_problems
 from pliant.kube.objects import Node, Pod
 from pliant.model import labels
 from pliant.model.job import Job, JobKey, ReplicaGroup
+from pliant.model.messages import Message
 from pliant.model.observed import ObservedPod, PodPhase
-from pliant.model.state import EngineState, JobPhase
+from pliant.model.state import EngineState
 
 # permanent in a run: all objects are applied before, and images are not pulled
 PERMANENT_WAIT_REASONS = (
@@ -49,7 +52,7 @@ class GroupStatusLine:
     succeeded: int
     size: int
     restarts: int
-    message: str
+    message: Message
     failed: int = 0  # replicas that failed for good
     progress: TrainingProgress | None = None
 
@@ -89,6 +92,7 @@ class RunState:
 
     def __init__(self) -> None:
         self._jobs: dict[JobKey, Job] = {}
+        self._states: dict[JobKey, EngineState | None] = {}
         self._job_keys_by_uid: dict[str, JobKey] = {}
         self._pods: dict[JobKey, dict[str, Pod]] = {}
         self._failures: dict[str, FailedReplica] = {}
@@ -103,6 +107,14 @@ class RunState:
     def jobs(self) -> tuple[Job, ...]:
         return tuple(self._jobs.values())
 
+    def state_of(self, job: Job) -> EngineState | None:
+        """Return the stored state of a job; None if the operator has not reconciled it yet."""
+        return self._states[job.key]
+
+    def job_in_effect(self, job: Job) -> Job:
+        state = self.state_of(job)
+        return job_in_effect(job, state) if state else job
+
     def set_nodes(self, nodes: Sequence[Node]) -> None:
         self._nodes = nodes
 
@@ -113,14 +125,15 @@ class RunState:
             if fits and (shortage := total_shortage_text(job.groups, self._nodes)):
                 yield f"{job.key.name}: {shortage}"
 
-    def update_job(self, job: Job) -> None:
+    def update_job(self, job: Job, state: EngineState | None) -> None:
         self._jobs[job.key] = job
+        self._states[job.key] = state
         self._job_keys_by_uid[job.owner.uid] = job.key
         self._pods.setdefault(job.key, {})
         self._recovered_uids |= {
             uid
             for uid, failure in self._failures.items()
-            if failure.job == job.key and _was_restarted(job, failure.pod)
+            if failure.job == job.key and _was_restarted(job, state, failure.pod)
         }
 
     def mark_job_deleted(self, job_uid: str) -> JobKey | None:
@@ -192,32 +205,36 @@ class RunState:
         return self._short_name(job, pod.metadata.name, replica_name(job, pod))
 
     def _short_name(self, job: Job | None, pod_name: str, replica: str) -> str:
-        if job is not None and job.has_master:  # the pod names of its kind are long
+        if job is not None and job.master is not None:  # the pod names of its kind are long
             return replica if len(self._jobs) == 1 else f"{job.key.name}-{replica}"
         return pod_name.removeprefix(f"{next(iter(self._jobs)).name}-") if len(self._jobs) == 1 else pod_name
 
     def group_lines(self) -> list[GroupStatusLine]:
-        matched = [(job, self._match_replicas(job)) for job in self._jobs.values()]
+        matched = [(job, self._match_replicas(job)) for job in map(self.job_in_effect, self._jobs.values())]
         return [
-            replace(_group_status_line(job, group, replicas), progress=self.progress_from_logs(job, group))
+            self._group_status_line(job, group, replicas)
             for job, replicas in matched
             for group in job.groups
             # A master may use groups that the spec leaves empty; they are shown once they have replicas.
-            if group.size or replicas.in_group(group) or not job.has_master
+            if group.size or replicas.in_group(group) or job.master is None
         ]
 
     def are_all_jobs_finished(self) -> bool:
         return all(self._is_job_finished(job) for job in self._jobs.values())
 
     def _is_job_finished(self, job: Job) -> bool:
-        return job.key in self._deleted_jobs or (job.state is not None and job.state.phase.is_final)
+        return self.was_deleted(job) or self.has_final_phase(job)
+
+    def has_final_phase(self, job: Job) -> bool:
+        state = self.state_of(job)
+        return state is not None and state.phase.is_final
 
     def stuck_replicas(self) -> Iterator[StuckReplica]:
         """Yield the replicas of unfinished jobs that do not start."""
         for job in self._jobs.values():
-            if job.state is not None and job.state.phase.is_final:
+            if self.has_final_phase(job):
                 continue
-            for replica in self._match_replicas(job).all:
+            for replica in self._match_replicas(self.job_in_effect(job)).all:
                 if replica.pod is not None and replica.pod.start_problem and not replica.state.has_started:
                     yield self._to_stuck_replica(job, replica, replica.pod.start_problem)
 
@@ -234,7 +251,7 @@ class RunState:
             if failure.job == job.key
             and not self._was_replaced(failure)
             and failure.pod.uid not in self._recovered_uids
-            and not _was_restarted(job, failure.pod)
+            and not _was_restarted(job, self.state_of(job), failure.pod)
         ]
 
     def _was_replaced(self, failure: FailedReplica) -> bool:
@@ -251,43 +268,32 @@ class RunState:
         return StuckReplica(job=job.key, replica_name=name, pod_name=pod_name, reason=reason, is_permanent=is_permanent)
 
     def _match_replicas(self, job: Job) -> Replicas:
-        state = job.state or _initial_state(job)
-        observed = observe(job, separate_master_created_pods(job, self._pods[job.key].values()))
-        return match_pods_to_replicas(with_applied_sizes(job, state), observed, state, job.created_at)
+        """Match the replicas of a job in effect with its pods."""
+        return match_job_pods(job, self.state_of(job), self._pods[job.key].values(), job.created_at)
+
+    def _group_status_line(self, job: Job, group: ReplicaGroup, replicas: Replicas) -> GroupStatusLine:
+        state = self.state_of(job) or initial_state(job)
+        in_group = replicas.in_group(group)
+        running = sum(replica.state is ReplicaState.RUNNING for replica in in_group)
+        done = sum(replica.state is ReplicaState.SUCCEEDED for replica in in_group)
+        phase = "Succeeded" if in_group and done == len(in_group) and not state.phase.is_final else str(state.phase)
+        problems = start_problems(in_group)
+        counts = state.replica_counts.get(group.name)
+        return GroupStatusLine(
+            job=job.key.name,
+            group=group.name,
+            phase=phase,
+            running=running,
+            succeeded=done,
+            size=group.size,
+            restarts=state.group(group.name).restarts_without_disruptions,
+            message=problems[0] if problems else state.message,
+            failed=counts.failed if counts is not None and job.master is None else 0,
+            progress=self.progress_from_logs(job, group),
+        )
 
 
-def charged_group_restarts(job: Job, group: ReplicaGroup) -> int:
-    return job.state.group(group.name).restarts_without_disruptions if job.state else 0
-
-
-def _initial_state(job: Job) -> EngineState:
-    return EngineState(phase=JobPhase.PENDING, started_at=job.created_at)
-
-
-def _group_status_line(job: Job, group: ReplicaGroup, replicas: Replicas) -> GroupStatusLine:
-    state = job.state or _initial_state(job)
-    in_group = replicas.in_group(group)
-    running = sum(replica.state is ReplicaState.RUNNING for replica in in_group)
-    done = sum(replica.state is ReplicaState.SUCCEEDED for replica in in_group)
-    phase = "Succeeded" if in_group and done == len(in_group) and not state.phase.is_final else str(state.phase)
-    problems = describe_start_problems(in_group)
-    counts = state.replica_counts.get(group.name)
-    return GroupStatusLine(
-        job=job.key.name,
-        group=group.name,
-        phase=phase,
-        running=running,
-        succeeded=done,
-        size=group.size,
-        restarts=charged_group_restarts(job, group),
-        message=problems[0] if problems else state.message,
-        failed=counts.failed if counts is not None and not job.has_master else 0,
-    )
-
-
-def _was_restarted(job: Job, pod: ObservedPod) -> bool:
+def _was_restarted(job: Job, state: EngineState | None, pod: ObservedPod) -> bool:
     """Return whether the operator has started a later attempt of the replica."""
-    if job.state is None:
-        return False
     group = next((group for group in job.groups if labels.normalize_group_name(group.name) == pod.group), None)
-    return group is not None and pod.attempt < job.state.group(group.name).min_attempt(pod.index)
+    return state is not None and group is not None and pod.attempt < state.group(group.name).min_attempt(pod.index)

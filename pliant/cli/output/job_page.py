@@ -19,9 +19,10 @@ from pliant.cli.output.job_summary import (
 )
 from pliant.cli.output.style import TerminalStyle
 from pliant.cli.output.table import PHASE_COLOURS, Table
+from pliant.engine.plans.membership import job_in_effect
 from pliant.engine.pods.replicas import Replica, ReplicaState
-from pliant.engine.sizing import with_applied_sizes
 from pliant.engine.status.messages import describe_exit
+from pliant.model.english import render
 from pliant.model.job import Job, ReplicaGroup
 from pliant.model.observed import ObservedPod
 from pliant.model.state import EngineState, GroupState, RestartCause
@@ -32,14 +33,14 @@ REPLICA_COLUMNS = ("REPLICA", "POD", "NODE", "ATTEMPT", "PHASE", "EXIT")
 
 
 def render_job_page(job_object: JobObject, context: JobContext, now: datetime, style: TerminalStyle, width: int) -> str:
-    page = _JobPage(style, width, now)
+    page, job, state = _JobPage(style, width, now), job_object.job, job_object.state
     lines = list(page.header_lines(job_object))
-    if job_object.job is not None:
-        lines += page.group_lines(job_object.job)
-        lines += page.replica_lines(job_object.job, context)
+    if job is not None:
+        lines += page.group_lines(job, state)
+        lines += page.replica_lines(job, state, context)
         lines += page.plan_lines(context)
-        if job_object.job.state is not None:
-            lines += page.timeline_lines(job_object.job.state)
+        if state is not None:
+            lines += page.timeline_lines(state)
     if context.events:
         latest = context.events[-MAX_SHOWN_EVENTS:]
         more = len(context.events) - len(latest)
@@ -85,11 +86,10 @@ class _JobPage:
         if (cause := state.root_cause) is not None:
             yield "Root cause", f"{failure_text(cause)} ({failure_location_text(cause, self._now)})"
 
-    def group_lines(self, job: Job) -> list[str]:
-        state = job.state
+    def group_lines(self, job: Job, state: EngineState | None) -> list[str]:
         rows = [
             _group_row(group, sized, state.group(group.name) if state else GroupState())
-            for group, sized in zip(job.groups, (with_applied_sizes(job, state) if state else job).groups, strict=True)
+            for group, sized in zip(job.groups, (job_in_effect(job, state) if state else job).groups, strict=True)
         ]
         lines = self.section("Groups", GROUP_COLUMNS, rows)
         for group in job.groups if state else ():
@@ -97,8 +97,8 @@ class _JobPage:
                 lines.append(f"  {group.name}: {text}")
         return lines
 
-    def replica_lines(self, job: Job, context: JobContext) -> list[str]:
-        rows = [_replica_row(replica) for replica in context.match_replicas(job, self._now)]
+    def replica_lines(self, job: Job, state: EngineState | None, context: JobContext) -> list[str]:
+        rows = [_replica_row(replica) for replica in context.match_replicas(job, state, self._now)]
         known = {row[1] for row in rows}
         rows += [
             ["(orphan)", pod.name, pod.node or "–", str(pod.attempt), str(pod.phase), _exit_text(pod)]
@@ -111,7 +111,7 @@ class _JobPage:
         return self.section("Scale plans", PLAN_COLUMNS, plan_rows(context.plans, self._now))
 
     def timeline_lines(self, state: EngineState) -> list[str]:
-        rows = [[self._age_text(entry.at), entry.reason, entry.message] for entry in state.timeline]
+        rows = [[self._age_text(entry.at), entry.reason, render(entry.message)] for entry in state.timeline]
         return self.section("Timeline", ("AGE", "REASON", "MESSAGE"), rows)
 
     def section(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -127,7 +127,7 @@ class _JobPage:
 
 def _policy_fields(job: Job) -> Iterator[tuple[str, str]]:
     yield "Framework", "" if job.frameworks[-1] == "generic" else job.frameworks[-1]
-    if job.has_master:
+    if job.master is not None:
         yield "End policy", "the exit code of its master: 0 succeeds, 1 fails"
     else:
         yield "End policy", f"completePolicy {job.complete_policy}, failPolicy {job.fail_policy}"

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from pliant.cli.cluster.job_lookup import JobObject
 from pliant.cli.durations import format_age, format_duration
 from pliant.cli.output.progress import TrainingProgress, parse_number
-from pliant.engine.status.messages import ALL_RUNNING_MESSAGE, describe_exit
+from pliant.engine.status.messages import describe_exit
 from pliant.frontends.status.engine_state import raw_status
 from pliant.frontends.status.results import read_progress
 from pliant.model.observed import PodExit
@@ -93,4 +93,4 @@ def message_with_progress(job_object: JobObject) -> str:
     progress = reported_training_progress(job_object)
     if progress is None:
         return job_object.message
-    return str(progress) if job_object.message == ALL_RUNNING_MESSAGE else f"{job_object.message}; {progress}"
+    return str(progress) if job_object.has_all_replicas_running else f"{job_object.message}; {progress}"

@@ -21,7 +21,8 @@ from pliant.cli.output.progress import BAR_EMPTY, TrainingProgress, render_bar
 from pliant.cli.output.run_view import RunOutputOptions
 from pliant.cli.output.style import TerminalStyle
 from pliant.cli.output.table import PHASE_COLOURS
-from pliant.engine.status.messages import ALL_RUNNING_MESSAGE
+from pliant.model.english import render
+from pliant.model.messages import MessageReason
 
 MIN_REPAINT_INTERVAL_SECONDS = 0.04  # seconds; changes within one interval are painted together
 IDLE_REPAINT_INTERVAL_SECONDS = 1.0  # seconds; only the elapsed time changes
@@ -143,7 +144,8 @@ def render_status_area(groups: Sequence[GroupStatusLine], elapsed: timedelta, wi
 def render_group_line(line: GroupStatusLine, name_width: int, width: int = 0) -> Text:
     """Render a group: `bert/worker  Running  2/2  1 restart  all replicas are running`."""
     restarts = f"{line.restarts} restart{'' if line.restarts == 1 else 's'}" if line.restarts else ""
-    message = "" if line.progress and line.message == ALL_RUNNING_MESSAGE else line.message
+    is_all_running = line.message.reason == MessageReason.ALL_REPLICAS_RUNNING
+    message = "" if line.progress and is_all_running else render(line.message)
     text = Text.assemble(
         (f"{_group_name(line):<{name_width}}", "bold"),
         "  ",

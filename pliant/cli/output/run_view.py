@@ -11,6 +11,7 @@ from typing import Protocol, TextIO
 from pliant.cli.durations import format_duration
 from pliant.cli.local.run_state import GroupStatusLine
 from pliant.cli.output.streams import redirect_to_devnull
+from pliant.model.english import render
 from pliant.model.state import FINAL_PHASES, JobPhase
 
 
@@ -65,7 +66,7 @@ class PlainRunView:
             own = [group for group in groups if group.job == job]
             phase = " and ".join(dict.fromkeys(group.phase for group in own))
             # Every restart and every replica that failed for good is shown, though the phase stays the same.
-            restart = own[0].message if phase == JobPhase.RESTARTING else ""
+            restart = render(own[0].message) if phase == JobPhase.RESTARTING else ""
             status = f"{phase} {sum(group.failed for group in own)} {restart}"
             is_result = len(jobs) == 1 and phase in FINAL_PHASES
             if self._shown_phases.get(job) != status and not is_result:
@@ -103,5 +104,5 @@ class PlainRunView:
 def format_phase_line(job_name: str, phase: str, groups: Sequence[GroupStatusLine], elapsed: timedelta) -> str:
     """Format the phase of a job: `[1.2s] bert: Running, worker 2/2`."""
     counts = ", ".join(f"{group.group} {group.replica_counts_text}" for group in groups)
-    message = next((group.message for group in groups if group.message), "")
+    message = next((text for group in groups if (text := render(group.message))), "")
     return f"[{format_duration(elapsed)}] {job_name}: {phase}, {counts}{f' ({message})' if message else ''}"

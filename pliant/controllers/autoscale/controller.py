@@ -57,7 +57,7 @@ class AutoscaleController:
         recommendations: RecommendationStore,
         options: AutoscaleOptions,
         *,
-        list_jobs: Callable[[], Iterable[Job]],
+        list_jobs: Callable[[], Iterable[tuple[Job, EngineState | None]]],
         on_recommendation: Callable[[Job], None],
         disabled_reason: str = "",
     ) -> None:
@@ -102,13 +102,13 @@ class AutoscaleController:
 
     async def _register_all_jobs(self) -> None:
         """Register all jobs before the first plan: otherwise their pods would count as pods of other workloads."""
-        for number, job in enumerate(self._list_jobs()):
-            self.cluster_informers.snapshots.mark_jobs_changed(self.scalable_jobs.update(job))
+        for number, (job, state) in enumerate(self._list_jobs()):
+            self.cluster_informers.snapshots.mark_jobs_changed(self.scalable_jobs.update(job, state))
             if number % JOBS_PER_EVENT_LOOP_TURN == 0:
                 await asyncio.sleep(0)
 
-    def observe_job(self, job: Job, progress: Mapping[str, Any]) -> None:
-        changed = self.scalable_jobs.update(job)
+    def observe_job(self, job: Job, state: EngineState | None, progress: Mapping[str, Any]) -> None:
+        changed = self.scalable_jobs.update(job, state)
         if self.scalable_jobs.get(job.owner.uid) is not None:
             self._record_throughput(job, progress)
             self._has_jobs.set()
@@ -160,7 +160,7 @@ class AutoscaleController:
 
     def _with_cooldowns(self, snapshot: GroupSnapshot, now: datetime) -> ElasticGroup:
         group = snapshot.elastic.key.group
-        state = self._engine_state(snapshot.job_uid)
+        state = self.scalable_jobs.state_of(snapshot.job_uid)
         waiting = unadopted_size(self._recommendations.for_job(snapshot.job_uid).get(group), state.group(group))
         elastic = self._scale_history.with_cooldowns(snapshot, state, waiting, now.timestamp())
         if self._policy_name(self._registered_job(snapshot.job_uid)) != THROUGHPUT_POLICY:
@@ -212,7 +212,10 @@ class AutoscaleController:
             throughput_by_size=self._new_throughputs.pop((uid, group), {}),
         )
         return recommend_size(
-            decision, self._engine_state(uid).group(group), self._recommendations.for_job(uid).get(group), context
+            decision,
+            self.scalable_jobs.state_of(uid).group(group),
+            self._recommendations.for_job(uid).get(group),
+            context,
         )
 
     def _policy_name(self, job: Job) -> str:
@@ -226,12 +229,14 @@ class AutoscaleController:
         scalable = [group.name for group in job.groups if is_autoscalable(group)]
         if self._policy_name(job) != THROUGHPUT_POLICY or len(scalable) != 1:
             return
-        if throughputs := self._throughput_tracker.measure(job, scalable[0], progress):
+        if throughputs := self._throughput_tracker.measure(
+            job, self.scalable_jobs.state_of(job.owner.uid), scalable[0], progress
+        ):
             self._new_throughputs[job.owner.uid, scalable[0]] = throughputs
             self._on_cluster_change(ClusterChange.CAPACITY)
 
     def _publish_disabled(self, job: Job) -> None:
-        state, uid, now = self._engine_state(job.owner.uid), job.owner.uid, self._clock.now()
+        state, uid, now = self.scalable_jobs.state_of(job.owner.uid), job.owner.uid, self._clock.now()
         context = RecommendationContext(at=now, observed_at=None, should_apply=False, throughput_by_size={})
         recommendations = {
             group.name: recommend_size(
@@ -250,11 +255,6 @@ class AutoscaleController:
         job = self.scalable_jobs.get(job_uid)
         assert job is not None, "the snapshot of an unregistered job"
         return job
-
-    def _engine_state(self, job_uid: str) -> EngineState:
-        state = self._registered_job(job_uid).state
-        assert state is not None, "jobs are registered after their first reconcile"
-        return state
 
 
 ADVISORY_NOTE = "its size is advice only"

@@ -14,7 +14,7 @@ from pliant.autoscale.model import SizeDecision
 from pliant.engine.sizing import is_superseded
 from pliant.model.job import Job, JobKey
 from pliant.model.observed import ScaleRecommendation
-from pliant.model.state import GroupState, SizeAdvice
+from pliant.model.state import EngineState, GroupState, SizeAdvice
 
 _NO_RECOMMENDATIONS: Mapping[str, ScaleRecommendation] = MappingProxyType({})
 
@@ -22,7 +22,7 @@ _NO_RECOMMENDATIONS: Mapping[str, ScaleRecommendation] = MappingProxyType({})
 class JobObserver(Protocol):
     """The autoscaler, as the reconcilers of jobs see it."""
 
-    def observe_job(self, job: Job, progress: Mapping[str, Any]) -> None:
+    def observe_job(self, job: Job, state: EngineState | None, progress: Mapping[str, Any]) -> None:
         """Register the state of a job and the progress that its replicas report."""
 
     def forget_job(self, qualified_kind: str, key: JobKey) -> None:

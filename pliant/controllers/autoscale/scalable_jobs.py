@@ -7,7 +7,7 @@ from typing import Any
 
 from pliant.autoscale.model import GroupKey
 from pliant.model.job import Job, JobKey, ReplicaGroup, ResizeMode
-from pliant.model.state import GroupState, JobPhase
+from pliant.model.state import EngineState, JobPhase
 
 _ACTIVE_PHASES = frozenset({JobPhase.PENDING, JobPhase.CREATING, JobPhase.RUNNING, JobPhase.RESTARTING})
 
@@ -19,6 +19,7 @@ class ScalableJobs:
 
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
+        self._states: dict[str, EngineState] = {}
         self._planning_facts: dict[str, Any] = {}
         self._uids: dict[KindAndKey, str] = {}
         self._in_first_pass: dict[KindAndKey, str] = {}
@@ -33,21 +34,25 @@ class ScalableJobs:
     def get(self, job_uid: str) -> Job | None:
         return self._jobs.get(job_uid)
 
+    def state_of(self, job_uid: str) -> EngineState:
+        """Return the stored state of a registered job."""
+        return self._states[job_uid]
+
     def is_in_first_reconcile(self, job_uid: str) -> bool:
         return job_uid in self._in_first_pass.values()
 
-    def update(self, job: Job) -> set[str]:
+    def update(self, job: Job, state: EngineState | None) -> set[str]:
         """Register the current state of a job; return the uids of jobs whose snapshots must be rebuilt."""
         name, uid = (qualified_kind_of(job), job.key), job.owner.uid
-        if job.state is None and not job.is_suspended and any(map(is_autoscalable, job.groups)):
+        if state is None and not job.is_suspended and any(map(is_autoscalable, job.groups)):
             self._in_first_pass[name] = uid
         else:
             self._in_first_pass.pop(name, None)
         changed = self._remove_by_name(name) if self._uids.get(name, uid) != uid else set()
-        if not is_active(job) or not any(map(is_autoscalable, job.groups)):
+        if state is None or not is_active(job, state) or not any(map(is_autoscalable, job.groups)):
             return changed | self._remove_by_name(name)
-        facts = _planning_facts(job)
-        self._jobs[uid], self._uids[name] = job, uid
+        facts = _planning_facts(job, state)
+        self._jobs[uid], self._states[uid], self._uids[name] = job, state, uid
         if self._planning_facts.get(uid) == facts:
             return changed
         self._planning_facts[uid] = facts
@@ -61,7 +66,7 @@ class ScalableJobs:
         uid = self._uids.pop(name, None)
         if uid is None:
             return set()
-        del self._jobs[uid], self._planning_facts[uid]
+        del self._jobs[uid], self._states[uid], self._planning_facts[uid]
         return {uid}
 
 
@@ -75,10 +80,9 @@ def group_key(job: Job, group: ReplicaGroup) -> GroupKey:
     return GroupKey(job.key.namespace, qualified_kind_of(job), job.key.name, group.name)
 
 
-def is_active(job: Job) -> bool:
+def is_active(job: Job, state: EngineState) -> bool:
     """Return whether a job has pods or is about to: it is neither finished nor suspended."""
-    state = job.state
-    if state is None or state.outcome is not None or state.phase not in _ACTIVE_PHASES:
+    if state.outcome is not None or state.phase not in _ACTIVE_PHASES:
         return False
     return not (job.is_suspended or job.is_deleting or job.end_request)
 
@@ -93,11 +97,12 @@ def size_bounds(group: ReplicaGroup) -> tuple[int, int]:
     return min_size, max(min_size, group.size if group.max_size is None else group.max_size)
 
 
-def _planning_facts(job: Job) -> tuple[Any, ...]:
+def _planning_facts(job: Job, state: EngineState) -> tuple[Any, ...]:
     facts: list[Any] = [job.autoscaling]
     for group in job.groups:
         if group.is_elastic:
-            state = job.state.group(group.name) if job.state else GroupState()
+            group_state = state.group(group.name)
             facts += [group.name, is_autoscalable(group), size_bounds(group), group.resize_mode, group.template_hash]
-            facts += [state.applied_size, state.size_requests, state.replica_outcomes, state.throughput_by_size]
+            facts += [group_state.applied_size, group_state.size_requests]
+            facts += [group_state.replica_outcomes, group_state.throughput_by_size]
     return tuple(facts)

@@ -110,7 +110,7 @@ class SnapshotBuilder:
 
     def _snapshot_job(self, job: Job) -> Iterable[GroupSnapshot]:
         for group in job.groups:
-            group_state = job.state.group(group.name) if job.state else GroupState()
+            group_state = self._scalable_jobs.state_of(job.owner.uid).group(group.name)
             if is_autoscalable(group) and group_state.applied_size:
                 snapshot = self._snapshot_group(job, group, group_state)
                 if snapshot is not None:
@@ -150,7 +150,7 @@ class SnapshotBuilder:
                 for (name, index), pod in replicas.items()
                 if name == label and index >= size and not pod.is_terminating
             ),
-            observed_at=job.state.status_written_at if job.state else None,
+            observed_at=self._scalable_jobs.state_of(job.owner.uid).status_written_at,
         )
 
     def _pod_shape(self, group: ReplicaGroup, pods: list[ClusterPod]) -> PodShape | None:

@@ -10,7 +10,7 @@ import msgspec
 
 from pliant.frontends.status.results import ProgressStatus
 from pliant.model.job import Job
-from pliant.model.state import GroupState
+from pliant.model.state import EngineState
 
 THROUGHPUT_METRICS = (
     "throughput",
@@ -38,15 +38,14 @@ class ThroughputTracker:
     def __init__(self) -> None:
         self._readings: dict[str, _ProgressReading] = {}
 
-    def measure(self, job: Job, group_name: str, progress: Mapping[str, Any]) -> Mapping[int, float]:
+    def measure(
+        self, job: Job, state: EngineState, group_name: str, progress: Mapping[str, Any]
+    ) -> Mapping[int, float]:
         """Return the throughputs of a group by size if there is a new measurement, else an empty mapping.
 
         The first report after a resize is skipped, as it covers time at the old size.
         """
-        state = job.state
-        group_state, counts = (
-            (state.group(group_name), state.replica_counts.get(group_name)) if state else (GroupState(), None)
-        )
+        group_state, counts = state.group(group_name), state.replica_counts.get(group_name)
         report = _parse_progress(progress)
         size = group_state.applied_size
         if report is None or report.time is None or not size or counts is None or counts.active != size:

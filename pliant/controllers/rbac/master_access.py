@@ -7,7 +7,7 @@ from typing import Any
 
 from pliant.controllers.rbac.operator_roles import RBAC_API_GROUP, policy_rule
 from pliant.controllers.rbac.permissions import master_permissions
-from pliant.engine.pods.manifests import owner_reference
+from pliant.engine.pods.manifests import owner_references
 from pliant.errors import AlreadyExists, Forbidden, NotFound, RetryLater
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import SERVICE_ACCOUNTS, Resource
@@ -49,7 +49,7 @@ def _owned_object(job: Job, resource: Resource, action: GrantMasterAccess) -> di
             "name": action.service_account if resource is SERVICE_ACCOUNTS else _role_name(job),
             "namespace": job.key.namespace,
             "labels": job_labels(job),
-            "ownerReferences": [owner_reference(job)],
+            "ownerReferences": owner_references(job.owner),
         },
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from msgspec.structs import replace
 
@@ -20,16 +20,15 @@ from pliant.engine.pods.replicas import Replica, ReplicaState
 from pliant.engine.restart.requests import is_restartable, list_stuck_in_creation
 from pliant.engine.restart.restarts import has_restarts_left
 from pliant.engine.status.failures import set_root_cause
-from pliant.engine.status.messages import describe_failure, pluralize, summarize_names
+from pliant.engine.status.messages import failure_message
 from pliant.engine.status.rollup import roll_up_status
-from pliant.model.actions import Action, DeleteService
-from pliant.model.job import CleanPodPolicy, Job
+from pliant.model.actions import Action, DeleteService, PodDeletionReason
+from pliant.model.job import CleanPodPolicy, ReplicaGroup
 from pliant.model.labels import format_service_name
-from pliant.model.observed import Observed, ObservedPod, ObservedService, PodPhase
+from pliant.model.messages import Message, MessageReason, message
+from pliant.model.observed import ObservedPod, ObservedService, PodPhase
 from pliant.model.state import EngineState, JobOutcome, JobPhase, RestartCause
 
-MASTER_COMPLETION_TIMEOUT = timedelta(minutes=2)
-"""DLRover's masters check every 30 seconds whether their job has completed."""
 ALWAYS_CLEANED_PHASES = frozenset({JobPhase.TIMEOUT, JobPhase.PREEMPTED, JobPhase.NODE_FAIL})
 """Final phases in which all pods are deleted, whatever the cleanPodPolicy."""
 FINISHED_POD_PHASES = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
@@ -39,41 +38,46 @@ def end_on_request(context: Context) -> Transition | None:
     request = context.job.end_request
     if request is None:
         return None
-    outcome = JobOutcome(phase=request.phase, message=request.message, at=context.now, must_delete_all=True)
-    return _end_transition(context, outcome)
+    outcome = JobOutcome(
+        phase=request.phase,
+        message=message(MessageReason.END_REQUESTED, message=request.message),
+        at=context.now,
+        must_delete_all=True,
+    )
+    return end_transition(context, outcome)
 
 
 def complete_job(context: Context) -> Transition | None:
     if not has_job_completed(context.job, context.replicas):
         return None
-    return _end_transition(context, JobOutcome(phase=JobPhase.SUCCEED, message="training completed", at=context.now))
+    completed = message(MessageReason.TRAINING_COMPLETED)
+    return end_transition(context, JobOutcome(phase=JobPhase.SUCCEED, message=completed, at=context.now))
 
 
 def fail_job(context: Context) -> Transition | None:
     """End the job if it has failed or can no longer complete."""
     outcome = _failure_outcome(context) or _creation_failure_outcome(context) or _disruption_outcome(context)
-    return None if outcome is None else _end_transition(context, outcome)
+    return None if outcome is None else end_transition(context, outcome)
 
 
 def time_out_job(context: Context) -> Transition | None:
     job, state, now = context.job, context.state, context.now
-    left = time_to_job_timeout(job, state, now)
+    left = time_to_job_timeout(context)
     if left is None or left > timedelta(0):
         return None
     if job.counts_time_from_start:
-        message = f"not completed within {job.time_limit} of the start"
+        cause = message(MessageReason.DEADLINE_EXCEEDED, limit=str(job.time_limit))
     elif state.active_since is None:
-        message = f"not all replicas were running within {job.start_limit} (startLimit): {state.message}"
+        cause = message(MessageReason.START_LIMIT_EXCEEDED, [state.message], limit=str(job.start_limit))
     else:
-        message = f"ran for {job.time_limit} (timeLimit)"
-    outcome = JobOutcome(phase=JobPhase.TIMEOUT, message=message, at=now, must_delete_all=True)
-    return _end_transition(context, outcome)
+        cause = message(MessageReason.TIME_LIMIT_EXCEEDED, limit=str(job.time_limit))
+    outcome = JobOutcome(phase=JobPhase.TIMEOUT, message=cause, at=now, must_delete_all=True)
+    return end_transition(context, outcome)
 
 
-def time_to_job_timeout(job: Job, state: EngineState, now: datetime) -> timedelta | None:
+def time_to_job_timeout(context: Context) -> timedelta | None:
     """Return the time until the current limit is reached; None if no limit applies."""
-    if state.phase is JobPhase.SUSPENDED:
-        return None
+    job, state, now = context.job, context.state, context.now
     since = state.resumed_at or state.started_at
     if job.counts_time_from_start:
         return None if job.time_limit is None else since + job.time_limit - now
@@ -82,39 +86,22 @@ def time_to_job_timeout(job: Job, state: EngineState, now: datetime) -> timedelt
     return None if job.start_limit is None else since + job.start_limit - now
 
 
-def ttl_left(job: Job, state: EngineState, now: datetime) -> timedelta | None:
-    if job.ttl_after_finished is None:
-        return None
-    return (state.ended_at or state.started_at) + job.ttl_after_finished - now
+def ttl_left(context: Context) -> timedelta | None:
+    ttl, state = context.spec.ttl_after_finished, context.state
+    return None if ttl is None else (state.ended_at or state.started_at) + ttl - context.now
 
 
-def complete_after_master_timeout(context: Context) -> Transition | None:
-    """End a job whose members have succeeded but whose master waits for members that were removed."""
-    since = context.state.work_done_since
-    if since is None or context.now < since + MASTER_COMPLETION_TIMEOUT:
-        return None
-    message = "all replicas succeeded, but the master did not end the job"
-    return _end_transition(context, JobOutcome(phase=JobPhase.SUCCEED, message=message, at=context.now))
-
-
-def time_to_master_completion_timeout(context: Context) -> timedelta | None:
-    """Return how long the master of a completed job may still take to end it."""
-    since = context.state.work_done_since
-    return max(since + MASTER_COMPLETION_TIMEOUT - context.now, timedelta(0)) if since is not None else None
-
-
-def delete_leftover_objects(job: Job, observed: Observed, state: EngineState, now: datetime) -> tuple[Action, ...]:
-    pods, services = list_leftover_objects(job, observed, state)
+def delete_leftover_objects(context: Context) -> tuple[Action, ...]:
+    pods, services = list_leftover_objects(context)
     return (
-        *delete_pods(observed, pods, "the job has ended", now),
+        *delete_pods(pods, PodDeletionReason.JOB_ENDED, context.config, context.now),
         *(DeleteService(name=service.name, uid=service.uid) for service in services if not service.is_terminating),
     )
 
 
-def list_leftover_objects(
-    job: Job, observed: Observed, state: EngineState
-) -> tuple[list[ObservedPod], list[ObservedService]]:
+def list_leftover_objects(context: Context) -> tuple[list[ObservedPod], list[ObservedService]]:
     """Return the pods and services of a finished job that must be deleted, sorted by name."""
+    job, observed, state = context.spec, context.observed, context.state
     must_delete_all = state.outcome is not None and state.outcome.must_delete_all
     must_delete_all = must_delete_all or state.phase in ALWAYS_CLEANED_PHASES
     match CleanPodPolicy.ALL if must_delete_all else job.clean_pod_policy:
@@ -130,14 +117,14 @@ def list_leftover_objects(
     return sorted(pods, key=lambda pod: pod.name), sorted(services, key=lambda service: service.name)
 
 
-def terminating_job_message(outcome: JobOutcome, stuck_pod_descriptions: list[str]) -> str:
-    waiting = (
-        f"; waiting for pods to terminate: {summarize_names(stuck_pod_descriptions)}" if stuck_pod_descriptions else ""
-    )
-    return f"{outcome.message}{waiting}"
+def terminating_message(outcome: JobOutcome, stuck_pods: list[Message]) -> Message:
+    if not stuck_pods:
+        return outcome.message
+    waiting = message(MessageReason.PODS_NOT_TERMINATING, stuck_pods)
+    return message(MessageReason.WAITING_FOR_TERMINATION, [outcome.message, waiting])
 
 
-def _end_transition(context: Context, outcome: JobOutcome) -> Transition:
+def end_transition(context: Context, outcome: JobOutcome) -> Transition:
     """Persist the outcome; the job enters its final phase when its pods are deleted, or now if they are kept."""
     keeps_pods = context.job.clean_pod_policy is CleanPodPolicy.NONE and not outcome.must_delete_all
     after = replace(_with_root_cause(context, outcome), outcome=outcome, message=outcome.message)
@@ -166,21 +153,24 @@ def _failure_outcome(context: Context) -> JobOutcome | None:
         first = _sort_by_end_time(list_decisive_failures(context.job, context.replicas))[0]
         by_node = first.failure_cause is RestartCause.NODE
         phase = JobPhase.NODE_FAIL if by_node else JobPhase.FAILED
-        return JobOutcome(phase=phase, message=summarize_names(causes), at=context.now, must_delete_all=by_node)
+        return JobOutcome(
+            phase=phase, message=message(MessageReason.REPLICAS_FAILED, causes), at=context.now, must_delete_all=by_node
+        )
     if not have_deciding_replicas_ended(context.job, context.replicas):
         return None
     if not causes:
-        return JobOutcome(phase=JobPhase.SUCCEED, message="all replicas succeeded", at=context.now)
-    message = f"all replicas have terminated without meeting the completePolicy: {summarize_names(causes)}"
-    return JobOutcome(phase=JobPhase.FAILED, message=message, at=context.now)
+        cause = message(MessageReason.ALL_REPLICAS_SUCCEEDED)
+        return JobOutcome(phase=JobPhase.SUCCEED, message=cause, at=context.now)
+    cause = message(MessageReason.COMPLETE_POLICY_NOT_MET, causes)
+    return JobOutcome(phase=JobPhase.FAILED, message=cause, at=context.now)
 
 
 def _creation_failure_outcome(context: Context) -> JobOutcome | None:
     """Fail the job if container creation was retried long enough and the operator is configured to give up."""
     if not context.config.should_fail_on_creation_timeout or not (stuck := list_stuck_in_creation(context)):
         return None
-    message = summarize_names([describe_failure(replica) for replica in stuck])
-    return JobOutcome(phase=JobPhase.FAILED, message=message, at=context.now)
+    cause = message(MessageReason.REPLICAS_FAILED, map(failure_message, stuck))
+    return JobOutcome(phase=JobPhase.FAILED, message=cause, at=context.now)
 
 
 def _disruption_outcome(context: Context) -> JobOutcome | None:
@@ -190,19 +180,22 @@ def _disruption_outcome(context: Context) -> JobOutcome | None:
         is_disrupted = replica.state in (ReplicaState.TERMINATING, ReplicaState.DISRUPTED)
         is_counted = is_disrupted and group.restart_rule.counts_disruptions
         if is_counted and not has_restarts_left(group, context.state.group(group.name)):
-            limit = pluralize(group.restart_rule.limit or 0, "restart")
-            message = f"{describe_failure(replica)}; {group.name} has used its {limit}"
-            return JobOutcome(phase=JobPhase.FAILED, message=message, at=context.now)
+            cause = _limit_message(group, group.restart_rule.limit or 0, failure_message(replica))
+            return JobOutcome(phase=JobPhase.FAILED, message=cause, at=context.now)
     return None
 
 
-def _explain_failure(replica: Replica, context: Context) -> str:
-    failure, group, job_limit = describe_failure(replica), replica.rank.group, context.job.restart_limit
+def _explain_failure(replica: Replica, context: Context) -> Message:
+    failure, group, job_limit = failure_message(replica), replica.rank.group, context.job.restart_limit
     if not is_restartable(context.job, replica):
         return failure
     if limit := group.restart_rule.limit:
-        return f"{failure}; {group.name} has used its {pluralize(limit, 'restart')}"
-    return f"{failure}; the job has used its {pluralize(job_limit, 'restart')}" if job_limit else failure
+        return _limit_message(group, limit, failure)
+    return message(MessageReason.JOB_RESTART_LIMIT_REACHED, [failure], limit=job_limit) if job_limit else failure
+
+
+def _limit_message(group: ReplicaGroup, limit: int, failure: Message) -> Message:
+    return message(MessageReason.RESTART_LIMIT_REACHED, [failure], group=group.name, limit=limit)
 
 
 def _sort_by_end_time(replicas: Iterable[Replica]) -> list[Replica]:

@@ -2,89 +2,83 @@
 
 from __future__ import annotations
 
-import dataclasses
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
 from pliant.engine.context import Context, Transition, make_transition
-from pliant.engine.plans.membership import PLIANT_MASTER_OPTION
+from pliant.engine.plans.master_pods import (
+    has_pods_besides_master,
+    is_master_pod,
+    list_master_services,
+    select_suspended_replicas,
+)
+from pliant.engine.plans.membership import membership_of
+from pliant.engine.pod_sync import sync_pods
 from pliant.engine.pods.deletion import delete_pods
-from pliant.engine.pods.replicas import Replicas, ReplicaState
-from pliant.engine.sizing import with_new_attempt
 from pliant.engine.status.rollup import roll_up_status
-from pliant.model.actions import Action, DeleteService
-from pliant.model.job import Job, ReplicaGroup
-from pliant.model.labels import normalize_group_name, replica_service_name
-from pliant.model.observed import Observed
-from pliant.model.state import EngineState, GroupState, JobPhase, ReplicaOutcome
+from pliant.model.actions import Action, DeleteService, PodDeletionReason
+from pliant.model.framework import Framework
+from pliant.model.job import Master, ReplicaGroup
+from pliant.model.messages import MessageReason, message
+from pliant.model.state import EngineState, GroupState, JobPhase
+
+RESUMED_REASON = "Resumed"
 
 
 def suspend_job(context: Context) -> Transition | None:
-    if not context.job.is_suspended or context.state.phase is JobPhase.SUSPENDED:
+    if not context.job.is_suspended or context.is_suspended:
         return None
     state = replace(
         context.state,
         phase=JobPhase.SUSPENDED,
-        message="suspended",
+        message=message(MessageReason.SUSPENDED),
         groups=_with_next_attempts(context) if context.observed.pods else context.state.groups,
         active_since=None,
         active_seconds_before=active_seconds(context.state, context.now),
     )
-    message = "deleting pods; timeLimit is paused"
-    return make_transition(state, context.now, str(JobPhase.SUSPENDED), message, is_warning=False)
+    cause = message(MessageReason.SUSPENDING)
+    return make_transition(state, context.now, str(JobPhase.SUSPENDED), cause, is_warning=False)
 
 
 def resume_job(context: Context) -> Transition | None:
     """Resume the job if it is no longer suspended; its templates may have changed."""
-    if context.job.is_suspended or context.state.phase is not JobPhase.SUSPENDED:
+    if context.job.is_suspended or not context.is_suspended:
         return None
-    if context.job.has_master and _has_non_master_pods(context):
+    if context.job.master is not None and has_pods_besides_master(context):
         return None  # a new master would take the terminating pods for lost members
     # The replica counts from before the suspension are outdated.
     current, job = roll_up_status(context), context.job
-    groups = {group.name: _reset_for_resume(job, group, current.group(group.name)) for group in job.groups}
-    state = replace(current, phase=JobPhase.PENDING, message="resumed", groups=groups, resumed_at=context.now)
-    return make_transition(state, context.now, "Resumed", "resumed", is_warning=False)
+    groups = {group.name: _reset_for_resume(group, current.group(group.name), job.master) for group in job.groups}
+    resumed = message(MessageReason.RESUMED)
+    state = replace(current, phase=JobPhase.PENDING, message=resumed, groups=groups, resumed_at=context.now)
+    return make_transition(state, context.now, RESUMED_REASON, resumed, is_warning=False)
 
 
-def _reset_for_resume(job: Job, group: ReplicaGroup, group_state: GroupState) -> GroupState:
+def _reset_for_resume(group: ReplicaGroup, group_state: GroupState, master: Master | None) -> GroupState:
     group_state = replace(group_state, template_hash=group.template_hash, creation_stuck_since=None)
-    if group.is_master_managed and not job.framework_options.get(PLIANT_MASTER_OPTION):
-        # A new DLRover master numbers its members from 0 and waits for these IDs.
-        return replace(group_state, members={}, next_member_id=0)
-    return group_state
+    return membership_of(group).resume(group_state, master)
 
 
-def delete_for_suspend(job: Job, observed: Observed, now: datetime) -> tuple[Action, ...]:
-    """Return the deletions of all pods and services of a suspended job except those of its master."""
-    masters = [group for group in job.groups if group.is_master]
-    master_groups = {normalize_group_name(group.name) for group in masters}
-    kept_services = {replica_service_name(job, group.name, index) for group in masters for index in range(group.size)}
+def sync_suspended_pods(context: Context, framework: Framework) -> tuple[tuple[Action, ...], timedelta | None]:
+    """Delete the pods and services of a suspended job except those of its master, which is replaced if it fails."""
+    deletions = _delete_for_suspend(context)
+    if context.job.master is None:
+        return deletions, None
+    actions, backoff = sync_pods(context, select_suspended_replicas(context), framework)
+    return (*deletions, *actions), backoff
+
+
+def _delete_for_suspend(context: Context) -> tuple[Action, ...]:
+    job, observed = context.job, context.observed
+    kept_services = list_master_services(job)
     leftover = (service for service in observed.services.values() if service.name not in kept_services)
     services = sorted(leftover, key=lambda service: service.name)
-    pods = sorted((pod for pod in observed.pods if pod.group not in master_groups), key=lambda pod: pod.name)
+    pods = sorted((pod for pod in observed.pods if not is_master_pod(job, pod)), key=lambda pod: pod.name)
     return (
-        *delete_pods(observed, pods, "the job is suspended", now),
+        *delete_pods(pods, PodDeletionReason.JOB_SUSPENDED, context.config, context.now),
         *(DeleteService(name=service.name, uid=service.uid) for service in services if not service.is_terminating),
     )
-
-
-def with_master_only(context: Context) -> Context:
-    """Return the context of a suspended job with its master as the only replica.
-
-    The master is restarted: the old one would replace the deleted members. The new one is created after their pods
-    are gone, because it would adopt them.
-    """
-    masters = [replica for replica in context.replicas.all if replica.rank.group.is_master]
-    if _has_non_master_pods(context):
-        masters = [replica for replica in masters if replica.state is not ReplicaState.ABSENT]
-    return dataclasses.replace(context, replicas=Replicas(all=tuple(masters), orphan_pods=()))
-
-
-def _has_non_master_pods(context: Context) -> bool:
-    master_groups = {normalize_group_name(group.name) for group in context.job.groups if group.is_master}
-    return any(pod.group not in master_groups for pod in context.observed.pods)
 
 
 def active_seconds(state: EngineState, now: datetime) -> float:
@@ -94,17 +88,11 @@ def active_seconds(state: EngineState, now: datetime) -> float:
 
 
 def _with_next_attempts(context: Context) -> dict[str, GroupState]:
-    """Start a new attempt of all engine-managed groups, so that resumed replicas never meet earlier ones.
-
-    Replicas that have succeeded stay succeeded although their pods are deleted.
-    """
-    groups = {**context.state.groups}
-    for group in context.job.groups:
-        if group.is_master_managed:
-            continue
-        group_state = context.state.group(group.name)
-        replicas = context.replicas.in_group(group)
-        succeeded = [replica.rank.index for replica in replicas if replica.outcome is ReplicaOutcome.SUCCEEDED]
-        outcomes = group_state.replica_outcomes | dict.fromkeys(succeeded, ReplicaOutcome.SUCCEEDED)
-        groups[group.name] = replace(with_new_attempt(group_state), replica_outcomes=outcomes)
-    return groups
+    """Return the group states with new attempts, so that resumed replicas never meet earlier ones."""
+    return {
+        **context.state.groups,
+        **{
+            group.name: membership_of(group).suspend(context.state.group(group.name), context.replicas.in_group(group))
+            for group in context.job.groups
+        },
+    }

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from pliant.engine.context import Context
 from pliant.engine.plans import pod_requests
-from pliant.engine.plans.membership import (
+from pliant.engine.plans.member_list import (
     MAX_ID_JUMP,
     VACATED_RANK_STATES,
     MembershipChange,
@@ -19,9 +19,10 @@ from pliant.engine.plans.membership import (
     resize_members,
 )
 from pliant.engine.sizing import wanted_size
-from pliant.engine.status.messages import pluralize, summarize_names
+from pliant.model.english import summarize_names
 from pliant.model.job import ReplicaGroup
 from pliant.model.labels import replica_pod_name
+from pliant.model.messages import Message, MessageReason, message
 from pliant.model.scale_plans import PlanGroupRequest, ScalePlan
 from pliant.model.state import GroupState, SizeRequest, SizeRequester
 
@@ -37,7 +38,7 @@ class ScalePlanDraft:
     added_pods: tuple[str, ...] = ()
     removed_pod_uids: tuple[str, ...] = ()
     """The UIDs of pods to delete that the master created."""
-    change_messages: list[str] = field(default_factory=list)
+    change_messages: list[Message] = field(default_factory=list)
     """Empty if the plan changes nothing."""
     problem: str = ""
     """Why the plan cannot be executed."""
@@ -48,9 +49,9 @@ def draft_plan(context: Context, plan: ScalePlan) -> ScalePlanDraft:
     if problem := _find_problem(context, plan, managed):
         return ScalePlanDraft(problem=problem)
     changes: dict[str, MembershipChange] = {}
-    messages: list[str] = []
-    if plan.ps_hosts and plan.ps_hosts != context.state.ps_hosts:
-        messages.append(f"{pluralize(len(plan.ps_hosts), 'parameter server')} listed")
+    messages: list[Message] = []
+    if plan.server_addresses and plan.server_addresses != context.state.server_addresses:
+        messages.append(message(MessageReason.SERVERS_LISTED, count=len(plan.server_addresses)))
     for name, group in managed.items():
         before = context.state.group(name)
         change, group_messages = _draft_group(context, group, before, plan)
@@ -89,7 +90,7 @@ def _find_problem(context: Context, plan: ScalePlan, managed_groups: Mapping[str
 
 def _draft_group(
     context: Context, group: ReplicaGroup, group_state: GroupState, plan: ScalePlan
-) -> tuple[MembershipChange, list[str]]:
+) -> tuple[MembershipChange, list[Message]]:
     change, messages = _draft_size_change(context, group, group_state, plan)
     requests = (plan.create_pods, plan.remove_pods, plan.migrate_pods)
     create, remove, migrate = ([pod for pod in pods if pod.group == group.name] for pods in requests)
@@ -100,14 +101,14 @@ def _draft_group(
     change = change.followed_by(created)
     removed, remove_messages = pod_requests.remove_requested_members(index, change.group_state, remove)
     change = change.followed_by(removed)
-    id_gap = member_id_gap(context.job.framework_options, is_manual=plan.is_manual)
+    id_gap = member_id_gap(context.job.master, is_manual=plan.is_manual)
     migrated, migrate_messages = pod_requests.migrate_requested_members(index, change.group_state, migrate, id_gap)
     return change.followed_by(migrated), [*messages, *create_messages, *remove_messages, *migrate_messages]
 
 
 def _draft_size_change(
     context: Context, group: ReplicaGroup, group_state: GroupState, plan: ScalePlan
-) -> tuple[MembershipChange, list[str]]:
+) -> tuple[MembershipChange, list[Message]]:
     """Apply the requested size; repeating its last request does not let the master override later user requests."""
     request = plan.group_requests.get(group.name)
     if request is None:
@@ -117,14 +118,14 @@ def _draft_size_change(
     if request.size is None:
         return MembershipChange(group_state=requested), []
     replicas, size = context.replicas.in_group(group), wanted_size(group, requested)
-    id_gap = member_id_gap(context.job.framework_options, is_manual=plan.is_manual)
+    id_gap = member_id_gap(context.job.master, is_manual=plan.is_manual)
     change = resize_members(requested, replicas, size, id_gap=id_gap)
     is_user_capped = requested.latest_requester is not SizeRequester.MASTER
     after = replace(change.group_state, applied_size=size, is_user_capped=is_user_capped)
     is_same = change.group_state.members == group_state.members and not change.removed_pod_uids
     current_size = sum(replica.state not in VACATED_RANK_STATES for replica in replicas)
-    messages = [] if is_same else [f"{group.name} from {current_size} to {size}"]
-    return dataclasses.replace(change, group_state=after), messages
+    resized = message(MessageReason.GROUP_RESIZED, group=group.name, before=current_size, after=size)
+    return dataclasses.replace(change, group_state=after), [] if is_same else [resized]
 
 
 def _with_size_request(

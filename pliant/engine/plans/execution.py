@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from msgspec.structs import replace
 
 from pliant.engine.context import Context, Transition, make_transition
 from pliant.engine.plans.draft import ScalePlanDraft, draft_plan
-from pliant.engine.plans.membership import PLIANT_MASTER_OPTION, member_id_gap, resize_members
+from pliant.engine.plans.member_list import member_id_gap, resize_members
 from pliant.engine.pods.replicas import Replica, ReplicaState
 from pliant.engine.sizing import RESIZED_REASON, wanted_size
-from pliant.engine.status.messages import summarize_names
 from pliant.model.job import Job
 from pliant.model.labels import replica_pod_name
+from pliant.model.messages import Message, MessageReason, message
 from pliant.model.observed import Observed
 from pliant.model.scale_plans import PlanPhase, ScalePlan
-from pliant.model.state import EngineState, GroupState, JobPhase, PlanExecution, SizeRequester
+from pliant.model.state import EngineState, GroupState, PlanExecution, SizeRequester
 
 SCALING_REASON = "Scaling"
-MASTER_CLAIM_TIMEOUT = timedelta(seconds=10)
-"""How long a master that executes manual plans itself may take to claim one."""
-
-
-def next_membership_transition(context: Context) -> Transition | None:
-    return _complete_migrations(context) or apply_edited_sizes(context) or _start_next_plan(context)
 
 
 def without_finished_plan_executions(state: EngineState, observed: Observed) -> EngineState:
@@ -58,12 +50,10 @@ def without_members_of_failed_plans(state: EngineState, job: Job, observed: Obse
 
 def apply_edited_sizes(context: Context) -> Transition | None:
     """Apply sizes that a user set in the spec; they override earlier requests of the master."""
-    if context.state.phase is JobPhase.SUSPENDED:
-        return None
     groups: dict[str, GroupState] = {}
     changes = []
-    id_gap = member_id_gap(context.job.framework_options, is_manual=True)
-    for group in context.requested_job.groups:
+    id_gap = member_id_gap(context.job.master, is_manual=True)
+    for group in context.spec.groups:
         group_state = context.state.group(group.name)
         size = wanted_size(group, group_state)
         is_edited = group_state.latest_requester in (SizeRequester.SPEC, SizeRequester.SCALE)
@@ -73,17 +63,25 @@ def apply_edited_sizes(context: Context) -> Transition | None:
         replicas = context.replicas.in_group(context.job.group(group.name) or group)
         change = resize_members(group_state, replicas, size, id_gap=id_gap)
         groups[group.name] = replace(change.group_state, applied_size=size, is_user_capped=True)
-        changes.append(f"{group.name} from {group_state.applied_size} to {size}")
+        changes.append(
+            message(
+                MessageReason.GROUP_RESIZED,
+                group=group.name,
+                before=group_state.applied_size or 0,
+                after=size,
+                requestedBy=str(SizeRequester.SPEC),
+            )
+        )
     if not groups:
         return None
     state = replace(context.state, groups={**context.state.groups, **groups})
-    message = f"resizing {', '.join(changes)} (replicas was edited)"
-    return make_transition(state, context.now, RESIZED_REASON, message, is_warning=False)
+    resized = Message(MessageReason.GROUPS_RESIZED, {}, tuple(changes))
+    return make_transition(state, context.now, RESIZED_REASON, resized, is_warning=False)
 
 
-def _start_next_plan(context: Context) -> Transition | None:
+def start_next_plan(context: Context) -> Transition | None:
     """Persist the membership changes of the next plan; the next reconciliation creates and deletes the pods."""
-    if context.job.is_suspended or context.state.phase is JobPhase.SUSPENDED or has_pending_plan_changes(context):
+    if context.job.is_suspended or has_pending_plan_changes(context):
         return None
     plan = find_next_plan(context)
     if plan is None or plan.phase is not PlanPhase.PENDING:
@@ -106,16 +104,16 @@ def _start_plan(context: Context, plan: ScalePlan, draft: ScalePlanDraft) -> Tra
         context.state,
         groups={**context.state.groups, **draft.group_states},
         plan_executions={**context.state.plan_executions, plan.uid: execution},
-        ps_hosts=plan.ps_hosts or context.state.ps_hosts,
+        server_addresses=plan.server_addresses or context.state.server_addresses,
     )
-    message = f"{plan.key.name}: {summarize_names(draft.change_messages)}" + (f" ({reason})" if reason else "")
-    return make_transition(state, context.now, SCALING_REASON, message, is_warning=False)
+    started = message(MessageReason.PLAN_STARTED, draft.change_messages, plan=plan.key.name, message=reason or None)
+    return make_transition(state, context.now, SCALING_REASON, started, is_warning=False)
 
 
-def _complete_migrations(context: Context) -> Transition | None:
+def complete_migrations(context: Context) -> Transition | None:
     """Remove members whose replacements run; if a replacement failed, the member stays."""
     groups: dict[str, GroupState] = {}
-    messages: list[str] = []
+    replaced: list[Message] = []
     executions = context.state.plan_executions
     for replica in context.replicas.all:
         member, name = replica.rank.member, replica.rank.group.name
@@ -125,14 +123,20 @@ def _complete_migrations(context: Context) -> Transition | None:
         members = {**group_state.members, replica.rank.index: replace(member, replaces_id=None)}
         if replica.state is not ReplicaState.FAILED:
             members.pop(member.replaces_id, None)
-            messages.append(f"{replica.display_name} replaces {name}-{member.replaces_id}")
+            replaced.append(
+                message(
+                    MessageReason.MEMBER_REPLACES, member=replica.display_name, replaced=f"{name}-{member.replaces_id}"
+                )
+            )
             executions = _with_removed_pod(context, executions, replica)
         groups[name] = replace(group_state, members=members)
     if not groups:
         return None
     state = replace(context.state, groups={**context.state.groups, **groups}, plan_executions=executions)
-    message = summarize_names(messages) if messages else "the replacement failed; the member to replace stays"
-    return make_transition(state, context.now, SCALING_REASON, message, is_warning=not messages)
+    if not replaced:
+        return make_transition(state, context.now, SCALING_REASON, message(MessageReason.REPLACEMENT_FAILED))
+    migrated = message(MessageReason.MEMBERS_REPLACED, replaced)
+    return make_transition(state, context.now, SCALING_REASON, migrated, is_warning=False)
 
 
 def _with_removed_pod(
@@ -184,6 +188,7 @@ def list_master_managed(context: Context) -> list[Replica]:
 
 def is_plan_for_operator(context: Context, plan: ScalePlan) -> bool:
     """Return whether the operator, not the job's master, executes the plan, and the claim delay is over."""
-    if not plan.is_manual or context.job.framework_options.get(PLIANT_MASTER_OPTION):
+    master = context.job.master
+    if not plan.is_manual or master is None or not master.claims_manual_plans:
         return True
-    return not plan.is_claimed and context.now >= plan.created_at + MASTER_CLAIM_TIMEOUT
+    return not plan.is_claimed and context.now >= plan.created_at + master.claim_timeout

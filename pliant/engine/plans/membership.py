@@ -1,126 +1,106 @@
-"""The membership lists of master-managed groups, kept in sync with the observed pods."""
+"""Where the replicas of a group come from: its size, or a list of members that the job's master changes by plans."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import dataclasses
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Protocol
 
 from msgspec.structs import replace
 
-from pliant.engine.pods.replicas import Replica, ReplicaState
-from pliant.model.job import Job, ReplicaGroup
-from pliant.model.labels import normalize_group_name, replica_pod_name
+from pliant.engine.plans.member_list import ListMembership
+from pliant.engine.plans.size_membership import SizeMembership
+from pliant.engine.pods.deletion import is_lost
+from pliant.engine.pods.replicas import Replica, Replicas, ReplicaState
+from pliant.model.job import Job, Master, ReplicaGroup
 from pliant.model.observed import Observed, ObservedPod
-from pliant.model.state import EngineState, GroupMember, GroupState
+from pliant.model.operator_config import OperatorConfig
+from pliant.model.state import EngineState, GroupState
 
-PLIANT_MASTER_OPTION = "uses_pliant_master"
-"""The framework option that is true if the master is Pliant's own, which follows changes of the membership."""
-MANUAL_ID_GAP = 100
-MAX_ID_JUMP = 1_000_000
-"""How far a requested ID may lie above the next ID."""
-VACATED_RANK_STATES = (ReplicaState.FAILED, ReplicaState.LOST, ReplicaState.TERMINATING, ReplicaState.DISRUPTED)
-"""States in which a member no longer occupies its rank."""
+_ON_NODE_STATES = (ReplicaState.SCHEDULED, ReplicaState.RUNNING)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MembershipChange:
-    group_state: GroupState
-    added_ids: tuple[int, ...] = ()
-    removed_pod_uids: tuple[str, ...] = ()
-    """The UIDs of pods to delete that the master created."""
+class MembershipSource(Protocol):
+    """Determines which replicas a group has, and what restarts and suspensions mean for them."""
 
-    def followed_by(self, other: MembershipChange) -> MembershipChange:
-        return MembershipChange(
-            group_state=other.group_state,
-            added_ids=(*(each for each in self.added_ids if each in other.group_state.members), *other.added_ids),
-            removed_pod_uids=(*self.removed_pod_uids, *other.removed_pod_uids),
-        )
+    @property
+    def is_engine_managed(self) -> bool:
+        """Whether the engine resizes the group and replaces its replicas; otherwise the job's master does."""
+
+    @property
+    def recorded_states(self) -> frozenset[ReplicaState]:
+        """The states of replicas whose outcome is recorded, since it outlives the pod."""
+
+    def sync(self, job: Job, group: ReplicaGroup, group_state: GroupState, pods: Iterable[ObservedPod]) -> GroupState:
+        """Return the state with the membership that follows from the observed pods."""
+
+    def match(
+        self, job: Job, group: ReplicaGroup, group_state: GroupState, pods: dict[str, ObservedPod]
+    ) -> list[Replica]:
+        """Return the replicas of the group, and remove their pods from `pods`."""
+
+    def count(self, group: ReplicaGroup, replicas: Sequence[Replica]) -> int:
+        """Return the number of replicas that the group should have."""
+
+    def restart(self, group_state: GroupState) -> GroupState:
+        """Return the state in which all current pods are stale, if the engine replaces them."""
+
+    def suspend(self, group_state: GroupState, replicas: Iterable[Replica]) -> GroupState:
+        """Return the state in which resumed replicas never meet the current ones."""
+
+    def resume(self, group_state: GroupState, master: Master | None) -> GroupState:
+        """Return the state with the membership that a resumed job starts with."""
+
+
+_BY_SIZE, _BY_LIST = SizeMembership(), ListMembership()
+
+
+def membership_of(group: ReplicaGroup) -> MembershipSource:
+    return _BY_LIST if group.is_master_managed else _BY_SIZE
+
+
+def job_in_effect(spec: Job, state: EngineState, stored: EngineState | None = None) -> Job:
+    """Return the job with its groups at the sizes, members and generations in effect.
+
+    The addresses that replicas get list the members of the `stored` state: a member that was lost since then is about
+    to be replaced, and keeps its place in the list until then.
+    """
+    stored = stored or state
+    groups = tuple(_group_in_effect(group, state.group(group.name), stored.group(group.name)) for group in spec.groups)
+    return dataclasses.replace(spec, groups=groups, server_addresses=stored.server_addresses)
+
+
+def _group_in_effect(group: ReplicaGroup, group_state: GroupState, stored: GroupState) -> ReplicaGroup:
+    return dataclasses.replace(
+        group,
+        size=group.size if group_state.applied_size is None else group_state.applied_size,
+        members=stored.members,
+        generation=max(stored.job_min_attempt, stored.group_min_attempt),
+    )
 
 
 def with_synced_members(job: Job, observed: Observed, state: EngineState) -> EngineState:
-    """Remove members whose pods are gone: the engine never recreates them."""
-    managed = [group for group in job.groups if group.is_master_managed]
-    groups = {group.name: _sync_members(job, group, state.group(group.name), observed.pods) for group in managed}
-    return replace(state, groups={**state.groups, **groups}) if groups else state
-
-
-def resize_members(
-    group_state: GroupState, replicas: Iterable[Replica], size: int, *, id_gap: int = 0
-) -> MembershipChange:
-    """Resize a group: new members get the lowest free ranks, and the highest ranks are removed first.
-
-    `id_gap` separates the IDs of new members from those that a DLRover master would assign next.
-    """
-    alive = {replica.rank.index: replica for replica in replicas if replica.state not in VACATED_RANK_STATES}
-    by_rank: dict[int, list[Replica]] = {}
-    for replica in alive.values():
-        by_rank.setdefault(member_rank(replica), []).append(replica)
-    surplus = sorted(by_rank, reverse=True)[: max(len(by_rank) - size, 0)]
-    change = remove_members(group_state, [replica for rank in surplus for replica in by_rank[rank]])
-    free = (rank for rank in range(size + len(by_rank)) if rank not in by_rank)
-    resources = group_state.member_resources
-    added = [GroupMember(rank=next(free), resources=resources) for _ in range(size - len(by_rank))]
-    return change.followed_by(add_members(change.group_state, added, id_gap)) if added else change
-
-
-def remove_members(group_state: GroupState, replicas: Iterable[Replica]) -> MembershipChange:
-    removed = list(replicas)
-    ids = {replica.rank.index for replica in removed}
-    uids = tuple(replica.pod.uid for replica in removed if replica.pod is not None and replica.pod.is_external)
-    members = {member_id: member for member_id, member in group_state.members.items() if member_id not in ids}
-    freed_ranks = {member_rank(replica) for replica in removed} - {member.rank for member in members.values()}
-    relaunches = {rank: count for rank, count in group_state.rank_relaunches.items() if rank not in freed_ranks}
-    after = replace(group_state, members=members, rank_relaunches=relaunches)
-    return MembershipChange(group_state=after, removed_pod_uids=uids)
-
-
-def member_id_gap(framework_options: Mapping[str, object], *, is_manual: bool) -> int:
-    """Return the gap before the IDs of manually added members, which a DLRover master does not know yet."""
-    return MANUAL_ID_GAP if is_manual and not framework_options.get(PLIANT_MASTER_OPTION) else 0
-
-
-def add_members(group_state: GroupState, members: Iterable[GroupMember], id_gap: int = 0) -> MembershipChange:
-    first_id = group_state.next_member_id + (id_gap if group_state.next_member_id else 0)
-    added = dict(enumerate(members, first_id))
-    relaunches = {member.rank: member.relaunches for member in added.values()}
-    after = replace(
-        group_state,
-        members={**group_state.members, **added},
-        rank_relaunches={**group_state.rank_relaunches, **relaunches},
-        next_member_id=first_id + len(added),
-    )
-    return MembershipChange(group_state=after, added_ids=tuple(added))
-
-
-def member_rank(replica: Replica) -> int:
-    """Return the rank of a member, which differs from its ID."""
-    return replica.rank.member.rank if replica.rank.member else replica.rank.index
-
-
-def _sync_members(job: Job, group: ReplicaGroup, group_state: GroupState, pods: Iterable[ObservedPod]) -> GroupState:
-    group_pods = [pod for pod in pods if pod.group == normalize_group_name(group.name)]
-    existing = {pod.name for pod in group_pods if not pod.is_external}
-    listed = group_state.members or _adopt_pods(group_state, group_pods)
-    members: dict[int, GroupMember] = {}
-    for member_id, member in listed.items():
-        if replica_pod_name(job, group.name, member_id) in existing:
-            members[member_id] = member if member.was_created else replace(member, was_created=True)
-        elif not member.was_created:
-            members[member_id] = member
-    # The labels of external pods are not validated: a huge index must not use up the IDs.
-    max_index = group_state.next_member_id + MAX_ID_JUMP
-    next_id = max([group_state.next_member_id, *(pod.index + 1 for pod in group_pods if pod.index < max_index)])
-    if (members, next_id) == (group_state.members, group_state.next_member_id):
-        return group_state
-    return replace(group_state, members=members, next_member_id=next_id)
-
-
-def _adopt_pods(group_state: GroupState, pods: Iterable[ObservedPod]) -> Mapping[int, GroupMember]:
-    """Rebuild the list from the pods if the engine state was lost."""
-    if group_state.next_member_id:
-        return group_state.members
-    return {
-        pod.index: GroupMember(rank=pod.rank if pod.rank >= 0 else pod.index, was_created=True)
-        for pod in pods
-        if not pod.is_external and pod.index >= 0
+    """Return the state with the memberships that follow from the observed pods."""
+    synced = {
+        group.name: membership_of(group).sync(job, group, state.group(group.name), observed.pods)
+        for group in job.groups
     }
+    return replace(state, groups={**state.groups, **synced})
+
+
+def match_pods_to_replicas(
+    job: Job, observed: Observed, state: EngineState, config: OperatorConfig, now: datetime
+) -> Replicas:
+    """Match every replica with its pod; pods without a replica are orphans."""
+    pods = {pod.name: pod for pod in observed.pods}
+    replicas: list[Replica] = []
+    for group in job.groups:
+        for replica in membership_of(group).match(job, group, state.group(group.name), pods):
+            is_on_node = replica.state in _ON_NODE_STATES
+            if is_on_node and replica.pod is not None and is_lost(replica.pod, config, now):
+                replica = dataclasses.replace(replica, state=ReplicaState.LOST)
+            replicas.append(replica)
+    # Pods that a master created are deleted only by name.
+    orphans = sorted((pod for pod in pods.values() if not pod.is_external), key=lambda pod: pod.name)
+    return Replicas(all=tuple(replicas), orphan_pods=tuple(orphans))

@@ -10,17 +10,14 @@ from typing import NamedTuple
 from pliant.engine.context import Context
 from pliant.engine.plans.draft import ScalePlanDraft, draft_plan
 from pliant.engine.plans.execution import (
-    MASTER_CLAIM_TIMEOUT,
     find_next_plan,
     has_pending_plan_changes,
     is_plan_for_operator,
     list_master_managed,
 )
-from pliant.engine.plans.membership import PLIANT_MASTER_OPTION
 from pliant.engine.pods.replicas import ReplicaState
-from pliant.engine.status.messages import summarize_names
 from pliant.model.actions import Action, DeleteScalePlan
-from pliant.model.observed import Observed
+from pliant.model.english import summarize_names
 from pliant.model.scale_plans import PlanPhase, PlanStatus, ScalePlan
 from pliant.model.state import PlanExecution
 
@@ -41,14 +38,14 @@ def sync_plans(context: Context) -> PlanUpdates:
     """Return the status updates of the plans of a job, and delete obsolete and expired plans."""
     if not context.observed.plans:
         return PlanUpdates()
-    observed, now, selected = context.observed, context.now, _select_next_plan(context)
-    deleted = {plan.uid: plan for plan in (*_list_obsolete(context, selected), *_list_expired(observed, now))}
+    observed, selected = context.observed, _select_next_plan(context)
+    deleted = {plan.uid: plan for plan in (*_list_obsolete(context, selected), *_list_expired(context))}
     statuses = {
         plan.key.name: status
         for plan in observed.plans
         if plan.uid not in deleted and (status := _status_change(context, plan, selected)) is not None
     }
-    waits = [*_times_to_expiry(observed, now), *_times_to_timeout(context)]
+    waits = [*_times_to_expiry(context), *_times_to_timeout(context)]
     return PlanUpdates(
         actions=tuple(DeleteScalePlan(name=plan.key.name, uid=plan.uid) for plan in deleted.values()),
         statuses=statuses,
@@ -56,13 +53,13 @@ def sync_plans(context: Context) -> PlanUpdates:
     )
 
 
-def fail_open_plans(observed: Observed, now: datetime) -> PlanUpdates:
+def fail_open_plans(context: Context) -> PlanUpdates:
     """Fail the unfinished plans of a job that has ended, and delete expired ones."""
-    status = PlanStatus(phase=PlanPhase.FAILED, message="the job has ended", at=now)
-    open_plans = [plan for plan in observed.plans if plan.phase is None or not plan.phase.is_final]
-    waits = [wait for wait in _times_to_expiry(observed, now) if wait > timedelta(0)]
+    status = PlanStatus(phase=PlanPhase.FAILED, message="the job has ended", at=context.now)
+    open_plans = [plan for plan in context.observed.plans if plan.phase is None or not plan.phase.is_final]
+    waits = [wait for wait in _times_to_expiry(context) if wait > timedelta(0)]
     return PlanUpdates(
-        actions=tuple(DeleteScalePlan(name=plan.key.name, uid=plan.uid) for plan in _list_expired(observed, now)),
+        actions=tuple(DeleteScalePlan(name=plan.key.name, uid=plan.uid) for plan in _list_expired(context)),
         statuses={plan.key.name: status for plan in open_plans},
         requeue_after=min(waits, default=None),
     )
@@ -92,7 +89,7 @@ def _plan_phase(context: Context, plan: ScalePlan, selected: _SelectedPlan | Non
         return PlanPhase.FAILED, plan.parse_error
     if plan.phase is None:
         return PlanPhase.CREATED, plan.reason
-    if plan.is_manual and plan.is_claimed and not context.job.framework_options.get(PLIANT_MASTER_OPTION):
+    if plan.is_manual and plan.is_claimed and _has_claiming_master(context):
         return PlanPhase.SUCCEEDED, "executed by the job's master"
     if context.job.is_suspended:
         return PlanPhase.PENDING, "waiting: the job is suspended"
@@ -140,7 +137,7 @@ def _list_obsolete(context: Context, selected: _SelectedPlan | None) -> Iterator
         # An unfinished plan from before the first master was created by a user on its behalf.
         is_older = since is not None and plan.created_at < since
         is_of_old_master = is_older and not (is_first and (plan.phase is None or not plan.phase.is_final))
-        requests = (plan.group_requests, plan.create_pods, plan.remove_pods, plan.migrate_pods, plan.ps_hosts)
+        requests = (plan.group_requests, plan.create_pods, plan.remove_pods, plan.migrate_pods, plan.server_addresses)
         is_empty = not any(requests) and not plan.parse_error
         draft = selected.draft if selected is not None and selected.plan is plan else None
         changes_nothing = draft is not None and not draft.problem and not draft.change_messages
@@ -155,20 +152,21 @@ def _master_started_at(context: Context) -> tuple[datetime | None, bool]:
     return max(times, default=None), all(each.rank.attempt == 0 for each in masters)
 
 
-def _list_expired(observed: Observed, now: datetime) -> Iterator[ScalePlan]:
+def _list_expired(context: Context) -> Iterator[ScalePlan]:
     """Yield finished plans of masters beyond the TTL or the history limit."""
+    observed, config = context.observed, context.config
     plans = [plan for plan in observed.plans if plan.phase is not None and plan.phase.is_final and not plan.is_manual]
     plans.sort(key=lambda plan: (plan.finished_at or plan.created_at, plan.key.name), reverse=True)
     for number, plan in enumerate(plans):
-        age = now - (plan.finished_at or plan.created_at)
-        if number >= observed.config.plan_history_limit or age >= observed.config.plan_ttl:
+        age = context.now - (plan.finished_at or plan.created_at)
+        if number >= config.plan_history_limit or age >= config.plan_ttl:
             yield plan
 
 
-def _times_to_expiry(observed: Observed, now: datetime) -> Iterator[timedelta]:
-    for plan in observed.plans:
+def _times_to_expiry(context: Context) -> Iterator[timedelta]:
+    for plan in context.observed.plans:
         if plan.finished_at is not None and not plan.is_manual:
-            yield plan.finished_at + observed.config.plan_ttl - now
+            yield plan.finished_at + context.config.plan_ttl - context.now
 
 
 def _times_to_timeout(context: Context) -> Iterator[timedelta]:
@@ -176,5 +174,9 @@ def _times_to_timeout(context: Context) -> Iterator[timedelta]:
     for execution in context.state.plan_executions.values():
         yield execution.started_at + context.config.plan_timeout - context.now
     for plan in context.observed.plans:
-        if plan.is_manual and plan.phase is PlanPhase.PENDING:
-            yield plan.created_at + MASTER_CLAIM_TIMEOUT - context.now
+        if context.job.master is not None and plan.is_manual and plan.phase is PlanPhase.PENDING:
+            yield plan.created_at + context.job.master.claim_timeout - context.now
+
+
+def _has_claiming_master(context: Context) -> bool:
+    return context.job.master is not None and context.job.master.claims_manual_plans

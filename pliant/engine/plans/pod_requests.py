@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from pliant.engine.plans.membership import VACATED_RANK_STATES, MembershipChange, add_members, remove_members
+from pliant.engine.plans.member_list import VACATED_RANK_STATES, MembershipChange, add_members, remove_members
 from pliant.engine.pods.replicas import Replica
+from pliant.model.messages import Message, MessageReason, message
 from pliant.model.scale_plans import PlanPodRequest
 from pliant.model.state import GroupMember, GroupState
 
@@ -42,12 +43,12 @@ class MemberIndex:
 
 def create_requested_members(
     member_index: MemberIndex, group_state: GroupState, requests: Iterable[PlanPodRequest]
-) -> tuple[MembershipChange, list[str]]:
+) -> tuple[MembershipChange, list[Message]]:
     """Add the requested members; those that exist already are ignored."""
     members, relaunches = dict(group_state.members), dict(group_state.rank_relaunches)
     next_id = group_state.next_member_id
     added: list[int] = []
-    messages: list[str] = []
+    messages: list[Message] = []
     for pod in requests:
         if pod.id is not None and (pod.id in members or member_index.has_id(pod.id)):
             continue
@@ -64,7 +65,7 @@ def create_requested_members(
         )
         next_id = max(next_id, member_id + 1)
         added.append(member_id)
-        messages.append(f"{pod.group}-{member_id} joins at rank {rank}")
+        messages.append(message(MessageReason.MEMBER_JOINS, member=f"{pod.group}-{member_id}", rank=rank))
     if not added:
         return MembershipChange(group_state=group_state), []
     after = replace(group_state, members=members, rank_relaunches=relaunches, next_member_id=next_id)
@@ -73,16 +74,17 @@ def create_requested_members(
 
 def remove_requested_members(
     member_index: MemberIndex, group_state: GroupState, requests: Iterable[PlanPodRequest]
-) -> tuple[MembershipChange, list[str]]:
+) -> tuple[MembershipChange, list[Message]]:
     """Remove the requested members; those that were removed before are ignored."""
     found = {replica.pod_name: replica for pod in requests for replica in member_index.find_requested(pod)}
     removed = [replica for replica in found.values() if _can_be_removed(replica, group_state)]
-    return remove_members(group_state, removed), [f"{replica.display_name} leaves" for replica in removed]
+    messages = [message(MessageReason.MEMBER_LEAVES, member=replica.display_name) for replica in removed]
+    return remove_members(group_state, removed), messages
 
 
 def migrate_requested_members(
     member_index: MemberIndex, group_state: GroupState, requests: Sequence[PlanPodRequest], id_gap: int
-) -> tuple[MembershipChange, list[str]]:
+) -> tuple[MembershipChange, list[Message]]:
     """Add a replacement for each requested member; the member stays until its replacement runs."""
     migrating_ids = {member.replaces_id for member in group_state.members.values()}
     replacements: list[GroupMember] = []
@@ -102,7 +104,10 @@ def migrate_requested_members(
     if not replacements:
         return MembershipChange(group_state=group_state), []
     change, group = add_members(group_state, replacements, id_gap), requests[0].group
-    return change, [f"{name} migrates to {group}-{new}" for name, new in zip(names, change.added_ids, strict=True)]
+    return change, [
+        message(MessageReason.MEMBER_MIGRATES, member=name, replacement=f"{group}-{new}")
+        for name, new in zip(names, change.added_ids, strict=True)
+    ]
 
 
 def _can_be_removed(replica: Replica, group_state: GroupState) -> bool:

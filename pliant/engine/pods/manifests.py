@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
-from pliant.engine.pods.shared_environment import LONG_VARIABLES_DIR, SharedEnvironment
+from pliant.engine.pods.shared_environment import SharedEnvironment
 from pliant.model.framework import Rank
-from pliant.model.job import Job, ReplicaGroup
+from pliant.model.job import Job, Owner, Port
 from pliant.model.labels import (
     job_labels,
     pod_labels,
     rank_service_name,
     replica_labels,
     replica_pod_name,
-    replica_service_name,
     service_selector,
 )
-from pliant.model.operator_config import OperatorConfig
-
-ENVIRONMENT_VOLUME, FRAMEWORK_FILES_VOLUME = "pliant-env", "pliant-files"
-READABLE_MODE, EXECUTABLE_MODE = 0o444, 0o555
 
 
 def pod_manifest(environment: SharedEnvironment, rank: Rank) -> dict[str, Any]:
@@ -32,7 +27,7 @@ def pod_manifest(environment: SharedEnvironment, rank: Rank) -> dict[str, Any]:
         "name": replica_pod_name(job, rank.group.name, rank.index),
         "namespace": job.key.namespace,
         "labels": {**(metadata.get("labels") or {}), **pod_labels(job, rank)},
-        "ownerReferences": [owner_reference(job)],
+        "ownerReferences": owner_references(job.owner),
     }
     if metadata.get("annotations"):
         pod_metadata["annotations"] = dict(metadata["annotations"])
@@ -51,11 +46,8 @@ def service_manifest(job: Job, rank: Rank) -> dict[str, Any]:
         "publishNotReadyAddresses": True,
         "selector": service_selector(job, rank),
     }
-    ports = [(port.name or f"port-{port.number}", port.number) for port in rank.group.ports]
-    if ports and rank.member is not None and rank.member.port is not None:
-        ports[0] = (ports[0][0], rank.member.port)
-    if ports:
-        spec["ports"] = [{"name": name, "port": number} for name, number in ports]
+    if rank.group.ports:
+        spec["ports"] = _service_ports(rank.group.ports, rank.member.port if rank.member is not None else None)
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -63,10 +55,19 @@ def service_manifest(job: Job, rank: Rank) -> dict[str, Any]:
             "name": rank_service_name(job, rank),
             "namespace": job.key.namespace,
             "labels": replica_labels(job, rank),
-            "ownerReferences": [owner_reference(job)],
+            "ownerReferences": owner_references(job.owner),
         },
         "spec": spec,
     }
+
+
+@lru_cache(maxsize=256)
+def _service_ports(ports: tuple[Port, ...], first_number: int | None) -> tuple[Mapping[str, Any], ...]:
+    """Return the ports of a service, which the services of a group share; a plan may set the first number."""
+    numbers = [port.number for port in ports]
+    numbers[0] = numbers[0] if first_number is None else first_number
+    names = [port.name or f"port-{port.number}" for port in ports]
+    return tuple({"name": name, "port": number} for name, number in zip(names, numbers, strict=True))
 
 
 def config_map_manifest(environment: SharedEnvironment) -> dict[str, Any]:
@@ -79,7 +80,7 @@ def config_map_manifest(environment: SharedEnvironment) -> dict[str, Any]:
             "name": environment.config_map_name,
             "namespace": job.key.namespace,
             "labels": job_labels(job),
-            "ownerReferences": [owner_reference(job)],
+            "ownerReferences": owner_references(job.owner),
         },
         "immutable": True,
         "data": {**environment.variable_files, **environment.framework_files},
@@ -96,7 +97,7 @@ def _pod_spec(environment: SharedEnvironment, rank: Rank) -> dict[str, Any]:
         first, *others = spec["containers"]
         spec["containers"] = [_with_resources(first, rank.member.resources), *others]
     if environment.config_map_name:
-        spec["volumes"] = [*(spec.get("volumes") or ()), *_config_map_volumes(environment)]
+        spec["volumes"] = [*(spec.get("volumes") or ()), *environment.volumes]
     if rank.group.restart_rule.policy is not None or not spec.get("restartPolicy"):
         # The engine restarts replicas as new pods, so that it can count and scope the restarts.
         spec["restartPolicy"] = "Never"
@@ -111,8 +112,8 @@ def _pod_spec(environment: SharedEnvironment, rank: Rank) -> dict[str, Any]:
     if spec.get("hostNetwork"):
         # With the default policy the pod would use the name server of the host, which cannot resolve its peers.
         spec.setdefault("dnsPolicy", "ClusterFirstWithHostNet")
-    if job.state is not None and job.state.avoided_nodes:
-        spec["affinity"] = _with_avoided_nodes(job.state.avoided_nodes, spec.get("affinity") or {})
+    if environment.avoided_nodes:
+        spec["affinity"] = _with_avoided_nodes(environment.avoided_nodes, spec.get("affinity") or {})
     return spec
 
 
@@ -137,22 +138,24 @@ def _with_environment(container: Mapping[str, Any], environment: SharedEnvironme
     user_env = container.get("env") or ()
     user_names = {variable.get("name") for variable in user_env}
     variables = environment.framework.environment(environment.job, rank, container.get("name", ""))
-    entries = [{"name": name, "value": value} for name, value in variables.items() if name not in user_names]
+    entries = [_env_entry(name, value) for name, value in variables.items() if name not in user_names]
     shared = environment.env_entries_except(user_names | variables.keys())
     after = {**container, "env": [*entries, *shared, *user_env]}
     # Without a termination message, the kubelet reports the last log lines.
     after.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
     if environment.config_map_name:
-        paths = {
-            ENVIRONMENT_VOLUME: LONG_VARIABLES_DIR if environment.variable_files else "",
-            FRAMEWORK_FILES_VOLUME: environment.framework.files_dir if environment.framework_files else "",
-        }
         user_mounts = container.get("volumeMounts") or ()
         # Two mounts at one path are invalid: that of the user takes precedence.
-        used = {"", *((mount.get("mountPath") or "").rstrip("/") for mount in user_mounts)}
-        mounts = [{"name": name, "mountPath": path, "readOnly": True} for name, path in paths.items()]
-        after["volumeMounts"] = [*user_mounts, *(mount for mount in mounts if mount["mountPath"] not in used)]
+        used = {(mount.get("mountPath") or "").rstrip("/") for mount in user_mounts}
+        mounts = (mount for mount in environment.mounts if mount["mountPath"] not in used)
+        after["volumeMounts"] = [*user_mounts, *mounts]
     return after
+
+
+@lru_cache(maxsize=1024)
+def _env_entry(name: str, value: str) -> Mapping[str, str]:
+    """Return an entry of `env`; most replicas of a job share it."""
+    return {"name": name, "value": value}
 
 
 def _with_resources(container: Mapping[str, Any], resources: Mapping[str, str]) -> dict[str, Any]:
@@ -161,51 +164,16 @@ def _with_resources(container: Mapping[str, Any], resources: Mapping[str, str]) 
     return {**container, "resources": {**before, **after}}
 
 
-def _config_map_volumes(environment: SharedEnvironment) -> list[dict[str, Any]]:
-    volumes: list[dict[str, Any]] = []
-    if environment.variable_files:
-        config_map: dict[str, Any] = {"name": environment.config_map_name, "defaultMode": READABLE_MODE}
-        volumes.append({"name": ENVIRONMENT_VOLUME, "configMap": config_map})
-    if environment.framework_files:
-        items = [{"key": name, "path": name} for name in environment.framework_files]
-        config_map = {"name": environment.config_map_name, "items": items, "defaultMode": EXECUTABLE_MODE}
-        volumes.append({"name": FRAMEWORK_FILES_VOLUME, "configMap": config_map})
-    return volumes
-
-
-def owner_reference(job: Job) -> dict[str, Any]:
-    return {
-        "apiVersion": job.owner.api_version,
-        "kind": job.owner.kind,
-        "name": job.owner.name,
-        "uid": job.owner.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-
-
-def apply_master_defaults(job: Job, config: OperatorConfig) -> Job:
-    """Fill in the image, the command and the service account of the master.
-
-    A template without an image gets Pliant's master; its arguments are already in the template.
-    """
-    if not job.has_master:
-        return job
-    groups = tuple(_with_master_defaults(group, job, config) if group.is_master else group for group in job.groups)
-    return dataclasses.replace(job, groups=groups)
-
-
-def _with_master_defaults(group: ReplicaGroup, job: Job, config: OperatorConfig) -> ReplicaGroup:
-    spec: Mapping[str, Any] = group.template.get("spec") or {}
-    first, *others = spec.get("containers") or [{}]
-    if not first.get("image"):
-        command = first.get("command") or list(config.master_command)
-        first = {**first, "image": config.master_image or "pliant", "command": command}
-    account = spec.get("serviceAccountName") or spec.get("serviceAccount") or master_account_name(job, group)
-    pod = {**spec, "serviceAccountName": account, "containers": [first, *others]}
-    return dataclasses.replace(group, template={**group.template, "spec": pod})
-
-
-def master_account_name(job: Job, group: ReplicaGroup) -> str:
-    """Return the name of the service account that is created for a master: that of its service."""
-    return replica_service_name(job, group.name, 0)
+@lru_cache(maxsize=256)
+def owner_references(owner: Owner) -> tuple[Mapping[str, Any], ...]:
+    """Return the `ownerReferences` of the objects of a job, which all of them share."""
+    return (
+        {
+            "apiVersion": owner.api_version,
+            "kind": owner.kind,
+            "name": owner.name,
+            "uid": owner.uid,
+            "controller": True,
+            "blockOwnerDeletion": True,
+        },
+    )

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from enum import Enum, auto
 
 from msgspec.structs import replace
 
-from pliant.engine.pods.deletion import is_lost
 from pliant.model.framework import Rank
 from pliant.model.job import Job, ReplicaGroup
-from pliant.model.labels import normalize_group_name, rank_service_name, replica_pod_name, replica_service_name
+from pliant.model.labels import normalize_group_name
 from pliant.model.observed import Observed, ObservedPod, PodPhase
-from pliant.model.state import EngineState, GroupMember, GroupState, ReplicaOutcome, RestartCause
+from pliant.model.state import EngineState, ReplicaOutcome, RestartCause
 
 
 class ReplicaState(Enum):
@@ -105,60 +102,7 @@ def raise_attempts_to_observed(job: Job, observed: Observed, state: EngineState)
     return replace(state, groups={**state.groups, **behind}) if behind else state
 
 
-def match_pods_to_replicas(job: Job, observed: Observed, state: EngineState, now: datetime) -> Replicas:
-    """Match every replica with its pod; pods without a replica are orphans."""
-    pods = {pod.name: pod for pod in observed.pods}
-    replicas: list[Replica] = []
-    for group in job.groups:
-        group_state = state.group(group.name)
-        if group.is_master_managed:
-            for replica in _match_members(job, group, group_state, pods):
-                is_on_node = replica.state in _ON_NODE_STATES
-                if is_on_node and replica.pod is not None and is_lost(replica.pod, observed.config, now):
-                    replica = dataclasses.replace(replica, state=ReplicaState.LOST)
-                replicas.append(replica)
-            continue
-        for index in range(group.size):
-            name = replica_pod_name(job, group.name, index)
-            service = replica_service_name(job, group.name, index)
-            rank = Rank(group=group, index=index, attempt=group_state.min_attempt(index))
-            pod = pods.pop(name, None)
-            replica_state = _compute_state(rank, group_state.replica_outcomes.get(index), pod)
-            if replica_state in _ON_NODE_STATES and pod is not None and is_lost(pod, observed.config, now):
-                replica_state = ReplicaState.LOST
-            replicas.append(Replica(rank=rank, pod_name=name, service_name=service, state=replica_state, pod=pod))
-    # Pods that a master created are deleted only by name.
-    orphans = _sort_by_name(pod for pod in pods.values() if not pod.is_external)
-    return Replicas(all=tuple(replicas), orphan_pods=orphans)
-
-
-def _match_members(
-    job: Job, group: ReplicaGroup, group_state: GroupState, pods: dict[str, ObservedPod]
-) -> list[Replica]:
-    """Return the replicas of a master-managed group: the listed members and the pods that the master created."""
-    replicas = []
-    for index, member in sorted(group_state.members.items()):
-        rank = Rank(group=group, index=index, attempt=0, member=member)
-        name = replica_pod_name(job, group.name, index)
-        replicas.append(_make_replica(rank, pods.pop(name, None), rank_service_name(job, rank), name))
-    external = [pod for pod in pods.values() if pod.is_external and pod.group == normalize_group_name(group.name)]
-    for pod in _sort_by_name(external):
-        del pods[pod.name]
-        member = GroupMember(rank=pod.rank if pod.rank >= 0 else pod.index, was_created=True)
-        rank = Rank(group=group, index=pod.index, attempt=0, member=member)
-        replicas.append(_make_replica(rank, pod, "", pod.name))
-    return replicas
-
-
-def _make_replica(rank: Rank, pod: ObservedPod | None, service_name: str, pod_name: str) -> Replica:
-    state = _compute_state(rank, None, pod)
-    return Replica(rank=rank, pod_name=pod_name, service_name=service_name, state=state, pod=pod)
-
-
-_ON_NODE_STATES = (ReplicaState.SCHEDULED, ReplicaState.RUNNING)
-
-
-def _compute_state(rank: Rank, recorded_outcome: ReplicaOutcome | None, pod: ObservedPod | None) -> ReplicaState:
+def compute_state(rank: Rank, recorded_outcome: ReplicaOutcome | None, pod: ObservedPod | None) -> ReplicaState:
     if pod is not None and pod.attempt < rank.attempt:
         return ReplicaState.STALE
     if recorded_outcome is not None:
@@ -169,7 +113,3 @@ def _compute_state(rank: Rank, recorded_outcome: ReplicaOutcome | None, pod: Obs
     if pod.is_terminating:
         return ReplicaState.TERMINATING
     return ReplicaState.DISRUPTED if pod.disruption else _STATE_BY_POD_PHASE[pod.phase]
-
-
-def _sort_by_name(pods: Iterable[ObservedPod]) -> tuple[ObservedPod, ...]:
-    return tuple(sorted(pods, key=lambda pod: pod.name))

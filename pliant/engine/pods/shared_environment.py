@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
@@ -11,6 +12,8 @@ from pliant.errors import InvalidSpec
 from pliant.model.framework import Framework
 from pliant.model.job import Job
 
+ENVIRONMENT_VOLUME, FRAMEWORK_FILES_VOLUME = "pliant-env", "pliant-files"
+READABLE_MODE, EXECUTABLE_MODE = 0o444, 0o555
 LONG_VARIABLES_DIR = "/etc/pliant/env"
 """The mount path of variables that are too long for the environment."""
 MAX_INLINE_VARIABLE_BYTES = 64 * 1024
@@ -21,10 +24,11 @@ MAX_CONFIG_MAP_BYTES = 1_000_000
 """The limit of all files together: a ConfigMap holds 1 MiB."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class SharedEnvironment:
     job: Job
     framework: Framework
+    avoided_nodes: tuple[str, ...]
     env_entries: Mapping[str, Mapping[str, str]]
     """The `env` entries of the manifest, by the name of the variable."""
     variable_files: Mapping[str, str]
@@ -33,20 +37,41 @@ class SharedEnvironment:
     config_map_name: str
     """The ConfigMap with all files; empty if there are none."""
 
+    @cached_property
+    def volumes(self) -> tuple[Mapping[str, Any], ...]:
+        """The volumes with the files, for all pods."""
+        volumes: list[Mapping[str, Any]] = []
+        if self.variable_files:
+            config_map: dict[str, Any] = {"name": self.config_map_name, "defaultMode": READABLE_MODE}
+            volumes.append({"name": ENVIRONMENT_VOLUME, "configMap": config_map})
+        if self.framework_files:
+            items = [{"key": name, "path": name} for name in self.framework_files]
+            config_map = {"name": self.config_map_name, "items": items, "defaultMode": EXECUTABLE_MODE}
+            volumes.append({"name": FRAMEWORK_FILES_VOLUME, "configMap": config_map})
+        return tuple(volumes)
+
+    @cached_property
+    def mounts(self) -> tuple[Mapping[str, Any], ...]:
+        """The mounts of the volumes, for all containers."""
+        paths = {ENVIRONMENT_VOLUME: LONG_VARIABLES_DIR, FRAMEWORK_FILES_VOLUME: self.framework.files_dir}
+        names = [volume["name"] for volume in self.volumes]
+        return tuple({"name": name, "mountPath": paths[name], "readOnly": True} for name in names if paths[name])
+
     def env_entries_except(self, overridden_names: Collection[Any]) -> list[Mapping[str, str]]:
         """Return the `env` entries of the variables that are not overridden."""
         entries = [entry for name, entry in self.env_entries.items() if name not in overridden_names]
         return [entry for entry in entries if entry["name"] not in overridden_names]
 
 
-def build_shared_environment(job: Job, framework: Framework) -> SharedEnvironment:
+def build_shared_environment(job: Job, framework: Framework, avoided_nodes: tuple[str, ...] = ()) -> SharedEnvironment:
     """Compute the shared environment; raise InvalidSpec if the addresses of all replicas exceed a ConfigMap."""
     shared = framework.shared_environment(job)
-    variable_files, framework_files = _select_file_variables(shared), framework.files(job)
+    variable_files, framework_files = _select_file_variables(job, shared), framework.files(job)
     files = {**variable_files, **framework_files}
     return SharedEnvironment(
         job=job,
         framework=framework,
+        avoided_nodes=avoided_nodes,
         env_entries={
             name: {"name": f"{name}_FILE", "value": f"{LONG_VARIABLES_DIR}/{name}"}
             if name in variable_files
@@ -59,7 +84,7 @@ def build_shared_environment(job: Job, framework: Framework) -> SharedEnvironmen
     )
 
 
-def _select_file_variables(variables: Mapping[str, str]) -> dict[str, str]:
+def _select_file_variables(job: Job, variables: Mapping[str, str]) -> dict[str, str]:
     """Return the variables to mount as files: those that are too long, and the longest until the rest fits."""
     sizes = {name: len(value.encode()) for name, value in variables.items()}
     inline = sum(sizes.values())
@@ -71,7 +96,8 @@ def _select_file_variables(variables: Mapping[str, str]) -> dict[str, str]:
         inline -= sizes[name]
     if (total := sum(sizes[name] for name in chosen)) > MAX_CONFIG_MAP_BYTES:
         problem = f"the addresses of all replicas take {total:,} bytes, a ConfigMap holds {MAX_CONFIG_MAP_BYTES:,}"
-        raise InvalidSpec("spec.replicaSpecs", f"{problem}: use fewer replicas, fewer ports or shorter names")
+        path = job.groups[0].path.rpartition(".")[0] or "spec"
+        raise InvalidSpec(path, f"{problem}: use fewer replicas, fewer ports or shorter names")
     return {name: value for name, value in variables.items() if name in chosen}
 
 

@@ -8,7 +8,6 @@ from datetime import timedelta
 
 from pliant.engine.context import Context
 from pliant.engine.pods.replicas import Replica, ReplicaState
-from pliant.engine.status.messages import describe_failure
 from pliant.model.job import Job, RestartPolicy, RestartScope
 from pliant.model.state import RestartCause
 
@@ -24,9 +23,6 @@ class RestartRequest:
     @property
     def is_exempt_from_limit(self) -> bool:
         return self.cause is RestartCause.DISRUPTION and not self.replica.rank.group.restart_rule.counts_disruptions
-
-    def __str__(self) -> str:
-        return describe_failure(self.replica)
 
 
 def list_restart_requests(context: Context) -> list[RestartRequest]:

@@ -7,10 +7,12 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from pliant.engine.context import Context, Transition, make_transition
+from pliant.engine.plans.membership import membership_of
 from pliant.engine.restart.requests import RestartRequest, list_restart_requests
 from pliant.engine.status.failures import set_root_cause
-from pliant.engine.status.messages import summarize_names
+from pliant.engine.status.messages import failure_message
 from pliant.model.job import Job, ReplicaGroup, RestartScope
+from pliant.model.messages import MessageReason, message
 from pliant.model.state import EngineState, GroupState, JobPhase, RestartCause
 
 MAX_BACKOFF = timedelta(minutes=5)
@@ -57,7 +59,7 @@ def _charge_restart(job: Job, state: EngineState, request: RestartRequest, now: 
     group, index = request.replica.rank.group, request.replica.rank.index
     restarted = [group]
     if request.scope is RestartScope.ALL:
-        restarted = [each for each in job.groups if not each.is_master_managed]
+        restarted = [each for each in job.groups if membership_of(each).is_engine_managed]
     groups = {**state.groups}
     for each in restarted:
         group_state = _count_restart(state.group(each.name), request, now)
@@ -107,15 +109,20 @@ def _restart_transition(state: EngineState, charged: list[RestartRequest], now: 
     group = charged[0].replica.rank.group
     limit = group.restart_rule.limit
     used = state.group(group.name).count_restarts(with_disruptions=group.restart_rule.counts_disruptions)
-    count = f"{used} of {limit}" if limit is not None else str(used)
     state = set_root_cause(state, [request.replica for request in charged], now)
-    causes = summarize_names([str(request) for request in charged])
-    message = f"{causes}; restart {count} of {group.name}, scope {charged[0].scope}"
-    after = replace(state, phase=JobPhase.RESTARTING, message=message, restart_count=state.restart_count + len(charged))
-    return make_transition(after, now, str(JobPhase.RESTARTING), message)
+    cause = message(
+        MessageReason.RESTARTING,
+        [failure_message(request.replica) for request in charged],
+        group=group.name,
+        used=used,
+        scope=str(charged[0].scope),
+        limit=limit,
+    )
+    after = replace(state, phase=JobPhase.RESTARTING, message=cause, restart_count=state.restart_count + len(charged))
+    return make_transition(after, now, str(JobPhase.RESTARTING), cause)
 
 
 def _replace_disrupted(state: EngineState, uncharged: list[RestartRequest], now: datetime) -> Transition:
     """Replace disrupted replicas; the job stays in its phase."""
-    message = f"{summarize_names([str(request) for request in uncharged])}; replaced without counting a restart"
-    return make_transition(state, now, "Disrupted", message)
+    failures = [failure_message(request.replica) for request in uncharged]
+    return make_transition(state, now, "Disrupted", message(MessageReason.DISRUPTED_REPLACED, failures))

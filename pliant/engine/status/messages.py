@@ -1,66 +1,67 @@
-"""English descriptions of replica failures for statuses, events and timelines."""
+"""Messages about replicas: how they failed, and why they do not start."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from pliant.engine.pods.replicas import Replica, ReplicaState
+from pliant.model.english import render_exit
+from pliant.model.messages import Message, MessageReason, message
 from pliant.model.observed import PodExit
 
-MAX_LISTED_NAMES = 3
-ALL_RUNNING_MESSAGE = "all replicas are running"
 NEVER_STARTED_EXIT_REASONS = frozenset({"StartError", "ContainerCannotRun"})
 """Reasons of containers whose program never ran: the exit code is not that of the program."""
 
 
 def describe_exit(pod_exit: PodExit | None) -> str:
     """Describe how a pod terminated: `exited with code 3`, `was killed by SIGKILL (exit code 137)`."""
+    return render_exit(exit_message(pod_exit))
+
+
+def exit_message(pod_exit: PodExit | None, **parameters: str | None) -> Message:
+    """Return the message about the exit of a pod; `parameters` name the replica and its node."""
     if pod_exit is None:
-        return "failed"
+        return message(MessageReason.REPLICA_FAILED, **parameters)
+    parameters["message"] = pod_exit.message or None
     code, reason = pod_exit.code, pod_exit.reason
     if code is None:
-        text = f"failed: {reason}" if reason else "failed"
-    elif reason in NEVER_STARTED_EXIT_REASONS:
-        text = f"could not be started ({reason})"
-    elif reason == "OOMKilled":
-        text = f"ran out of memory (OOMKilled, exit code {code})"
-    elif pod_exit.signal:
-        text = f"was killed by {pod_exit.signal} (exit code {code})"
-    else:
-        text = f"exited with code {code}"
-    return f"{text}: {pod_exit.message}" if pod_exit.message else text
+        return message(MessageReason.REPLICA_FAILED, cause=reason or None, **parameters)
+    if reason in NEVER_STARTED_EXIT_REASONS:
+        return message(MessageReason.REPLICA_NOT_STARTED, code=code, cause=reason, **parameters)
+    if reason == "OOMKilled":
+        return message(MessageReason.REPLICA_OUT_OF_MEMORY, code=code, **parameters)
+    if pod_exit.signal:
+        return message(MessageReason.REPLICA_KILLED, code=code, signal=pod_exit.signal, **parameters)
+    return message(MessageReason.REPLICA_EXITED, code=code, **parameters)
 
 
-def describe_failure(replica: Replica) -> str:
-    """Describe which replica failed and how: `worker-1 exited with code 3`."""
-    pod = replica.pod
+def failure_message(replica: Replica) -> Message:
+    """Return the message about the failure of a replica."""
+    pod, name = replica.pod, replica.display_name
     if pod is None:
-        return f"{replica.display_name} failed"
+        return message(MessageReason.REPLICA_FAILED, replica=name)
     if replica.state is ReplicaState.TERMINATING:
-        return f"{replica.display_name} was deleted"
+        return message(MessageReason.REPLICA_DELETED, replica=name)
     if replica.state is ReplicaState.DISRUPTED:
-        return f"{replica.display_name} {pod.disruption}"
+        return message(MessageReason.REPLICA_DISRUPTED, replica=name, disruption=pod.disruption)
     if pod.stuck_container is not None and replica.state is ReplicaState.SCHEDULED:
-        return f"{pod.name} on {pod.node} cannot create container {pod.stuck_container.container}: {pod.start_problem}"
+        return message(
+            MessageReason.CONTAINER_NOT_CREATED,
+            pod=pod.name,
+            node=pod.node,
+            container=pod.stuck_container.container,
+            problem=pod.start_problem,
+        )
     if pod.node_fault is None:
-        return f"{replica.display_name} {describe_exit(pod.exit)}"
+        return exit_message(pod.exit, replica=name)
     if replica.state is ReplicaState.LOST:
-        return f"{replica.display_name} was lost: node {pod.node} {pod.node_fault.description}"
-    return f"{replica.display_name} {describe_exit(pod.exit)} on node {pod.node}, which {pod.node_fault.description}"
+        return message(MessageReason.REPLICA_LOST, replica=name, node=pod.node, fault=pod.node_fault.description)
+    return exit_message(pod.exit, replica=name, node=pod.node, fault=pod.node_fault.description)
 
 
-def describe_start_problems(replicas: Iterable[Replica]) -> list[str]:
+def start_problems(replicas: Iterable[Replica]) -> list[Message]:
     return [
-        f"{each.display_name}: {each.pod.start_problem}" for each in replicas if each.pod and each.pod.start_problem
+        message(MessageReason.REPLICA_NOT_STARTING, replica=each.display_name, problem=each.pod.start_problem)
+        for each in replicas
+        if each.pod and each.pod.start_problem
     ]
-
-
-def summarize_names(names: Sequence[str]) -> str:
-    """Join the first names: `a, b, c and 4 more`."""
-    shown = ", ".join(names[:MAX_LISTED_NAMES])
-    return f"{shown} and {len(names) - MAX_LISTED_NAMES} more" if len(names) > MAX_LISTED_NAMES else shown
-
-
-def pluralize(number: int, noun: str) -> str:
-    """Return `1 pod`, `2 pods` or `2 ps`."""
-    return f"{number} {noun}" if number == 1 or noun.endswith("s") else f"{number} {noun}s"

@@ -8,23 +8,17 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from pliant.engine.context import Context, Transition, make_transition, with_timeline_entry
-from pliant.engine.pods.deletion import describe_stuck_terminating_pods
+from pliant.engine.plans.master_status import count_pods_besides_master, have_managed_workers_succeeded, master_message
+from pliant.engine.plans.membership import membership_of
+from pliant.engine.pods.deletion import list_stuck_terminating_pods
 from pliant.engine.pods.replicas import Replica, Replicas, ReplicaState
 from pliant.engine.sizing import RESIZED_REASON
 from pliant.engine.status.failures import list_new_failures, record_failures
-from pliant.engine.status.messages import (
-    ALL_RUNNING_MESSAGE,
-    describe_failure,
-    describe_start_problems,
-    pluralize,
-    summarize_names,
-)
+from pliant.engine.status.messages import failure_message, start_problems
 from pliant.model.job import Job, ReplicaGroup
-from pliant.model.labels import normalize_group_name
+from pliant.model.messages import MAX_DETAILS, Message, MessageReason, message
 from pliant.model.state import EngineState, GroupState, JobPhase, ReplicaCounts
 
-SERVER_GROUPS = frozenset({"ps"})
-"""Groups whose replicas never exit by themselves."""
 MINOR_STATUS_WRITE_DELAY = timedelta(seconds=1)
 """Changes of counts are batched: a thousand starting pods must not cause a thousand writes."""
 
@@ -47,14 +41,6 @@ def roll_up_status(context: Context) -> EngineState:
         first_running_at, active_since = state.first_running_at or now, state.active_since or now
         return replace(current, first_running_at=first_running_at, active_since=active_since)
     return current
-
-
-def have_managed_workers_succeeded(job: Job, replicas: Replicas, state: EngineState) -> bool:
-    """Return whether all master-managed members other than servers have succeeded."""
-    groups = [group for group in job.groups if group.is_master_managed and group.name not in SERVER_GROUPS]
-    if not any(state.group(group.name).replica_outcomes for group in groups):
-        return False
-    return all(replica.state is ReplicaState.SUCCEEDED for replica in replicas.all if replica.rank.group in groups)
 
 
 def final_counts(state: EngineState) -> dict[str, ReplicaCounts]:
@@ -102,69 +88,64 @@ def _compute_phase(replicas: Replicas, state: EngineState) -> JobPhase:
     return JobPhase.PENDING if is_unscheduled and state.phase is JobPhase.PENDING else JobPhase.CREATING
 
 
-def _compose_message(context: Context, phase: JobPhase) -> str:
-    stuck_pods = describe_stuck_terminating_pods(context.observed, context.now)
+def _compose_message(context: Context, phase: JobPhase) -> Message:
+    stuck_pods = list_stuck_terminating_pods(context.observed, context.now)
     if phase is JobPhase.SUSPENDED:
         return _suspended_message(context, stuck_pods)
     replicas = context.replicas.all
-    problems = [f"waiting for pods to terminate: {summarize_names(stuck_pods)}"] if stuck_pods else []
-    problems += [f"cannot create {name}: {error}" for name, error in sorted(context.observed.create_errors.items())]
-    # A pod whose container is restarted again and again counts as running, but has a problem.
-    problems += describe_start_problems(replica for replica in replicas if replica.outcome is None)
-    # Faulty nodes of replicas that do not count as lost yet.
-    pods = [each.pod for each in replicas if each.pod is not None and each.state is ReplicaState.RUNNING]
-    faults = (f"node {pod.node} {pod.node_fault.description}" for pod in pods if pod.node_fault is not None)
-    problems += dict.fromkeys(faults)
-    if problems:
-        return summarize_names(problems)
+    if problems := _list_problems(context, stuck_pods):
+        return message(MessageReason.DEGRADED, problems)
     if phase is JobPhase.RESTARTING:
         return _restart_message(context.state)
     missing = [replica for replica in replicas if not replica.state.has_started]
-    if context.job.has_master and not any(replica.rank.group.is_master for replica in missing):
-        return _master_job_message(context)
+    if (told := master_message(context, missing)) is not None:
+        return told
     if not missing:
         return _running_message(context.replicas)
     running = sum(replica.state is ReplicaState.RUNNING for replica in replicas)
-    names = summarize_names([replica.display_name for replica in missing])
-    return f"{running} of {len(replicas)} replicas are running; waiting for {names}"
+    return message(
+        MessageReason.WAITING_FOR_REPLICAS,
+        (message(MessageReason.REPLICA, replica=replica.display_name) for replica in missing[:MAX_DETAILS]),
+        more=len(missing) - MAX_DETAILS if len(missing) > MAX_DETAILS else None,
+        running=running,
+        total=len(replicas),
+    )
 
 
-def _suspended_message(context: Context, stuck_pods: list[str]) -> str:
-    master_groups = {normalize_group_name(group.name) for group in context.job.groups if group.is_master}
-    left = sum(pod.group not in master_groups for pod in context.observed.pods)
-    message = f"suspended; waiting for {pluralize(left, 'pod')} to terminate" if left else "suspended"
-    return f"{message}: {summarize_names(stuck_pods)}" if stuck_pods else message
+def _list_problems(context: Context, stuck_pods: list[Message]) -> list[Message]:
+    replicas = context.replicas.all
+    problems = [message(MessageReason.PODS_NOT_TERMINATING, stuck_pods)] if stuck_pods else []
+    problems += [
+        message(MessageReason.FAILED_CREATE, object=name, error=error)
+        for name, error in sorted(context.observed.create_errors.items())
+    ]
+    # A pod whose container is restarted again and again counts as running, but has a problem.
+    problems += start_problems(replica for replica in replicas if replica.outcome is None)
+    # Faulty nodes of replicas that do not count as lost yet.
+    pods = [each.pod for each in replicas if each.pod is not None and each.state is ReplicaState.RUNNING]
+    faults = {(pod.node, pod.node_fault.description): None for pod in pods if pod.node_fault is not None}
+    return problems + [message(MessageReason.NODE_FAULTY, node=node, fault=fault) for node, fault in faults]
 
 
-def _restart_message(state: EngineState) -> str:
+def _suspended_message(context: Context, stuck_pods: list[Message]) -> Message:
+    return message(MessageReason.SUSPENDED, stuck_pods, pods=count_pods_besides_master(context) or None)
+
+
+def _restart_message(state: EngineState) -> Message:
     """Return the cause of the restart from the timeline: the status message may have shown other problems since."""
     reasons = (JobPhase.RESTARTING, RESIZED_REASON)
     return next((entry.message for entry in reversed(state.timeline) if entry.reason in reasons), state.message)
 
 
-def _master_job_message(context: Context) -> str:
-    counts = []
-    for group in (group for group in context.job.groups if group.is_master_managed):
-        replicas = context.replicas.in_group(group)
-        running = sum(replica.state is ReplicaState.RUNNING for replica in replicas)
-        finished = sum(replica.outcome is not None for replica in replicas)
-        wanted = max(context.state.group(group.name).applied_size or 0, len(replicas) - finished)
-        if wanted or finished:
-            counts.append(f"{running} of {wanted} {group.name}" + (f" ({finished} finished)" if finished else ""))
-    if not counts:
-        return "the master is running and has not requested replicas yet"
-    return f"the master is running; running replicas: {summarize_names(counts)}"
-
-
-def _running_message(replicas: Replicas) -> str:
+def _running_message(replicas: Replicas) -> Message:
     if not replicas.all:
-        return "the job has no replicas"
-    if failures := [describe_failure(replica) for replica in replicas.list_failed()]:
-        return f"running with failed replicas: {summarize_names(failures)}"
+        return message(MessageReason.NO_REPLICAS)
+    if failures := [failure_message(replica) for replica in replicas.list_failed()]:
+        return message(MessageReason.RUNNING_WITH_FAILURES, failures)
     finished, total = sum(replica.outcome is not None for replica in replicas.all), len(replicas.all)
     if not finished:
-        return ALL_RUNNING_MESSAGE
-    return f"{total - finished} of {total} replicas are running, {finished} finished"
+        return message(MessageReason.ALL_REPLICAS_RUNNING)
+    return message(MessageReason.SOME_REPLICAS_FINISHED, running=total - finished, total=total, finished=finished)
 
 
 def _count_replicas(group: ReplicaGroup, replicas: tuple[Replica, ...], state: EngineState) -> ReplicaCounts:
@@ -173,7 +154,7 @@ def _count_replicas(group: ReplicaGroup, replicas: tuple[Replica, ...], state: E
     is_restarting = state.phase is JobPhase.RESTARTING
     returning = tally[ReplicaState.STALE] + tally[ReplicaState.TERMINATING] + tally[ReplicaState.DISRUPTED]
     return ReplicaCounts(
-        size=len(replicas) if group.is_master_managed else group.size,
+        size=membership_of(group).count(group, replicas),
         pending=tally[ReplicaState.PENDING] + (0 if is_restarting else absent),
         scheduled=tally[ReplicaState.SCHEDULED],
         active=tally[ReplicaState.RUNNING],
@@ -188,11 +169,9 @@ def _record_outcomes(job: Job, replicas: Replicas, state: EngineState) -> dict[s
     changed: dict[str, GroupState] = {}
     for group in job.groups:
         group_state, group_replicas = state.group(group.name), replicas.in_group(group)
-        stuck_since, recorded_states = group_state.creation_stuck_since, _ENGINE_RECORDED_STATES
-        if group.is_master_managed:
-            recorded_states = _MASTER_RECORDED_STATES
-        elif all(replica.state.has_started for replica in group_replicas):
-            stuck_since = None
+        has_started = all(replica.state.has_started for replica in group_replicas)
+        stuck_since = None if has_started else group_state.creation_stuck_since
+        recorded_states = membership_of(group).recorded_states
         finished = [replica for replica in group_replicas if replica.state in recorded_states]
         observed = {each.rank.index: each.outcome for each in finished if each.outcome is not None}
         # Only restarts and resizes reset outcomes: a pod from before a suspension may hide one that still counts.
@@ -202,15 +181,10 @@ def _record_outcomes(job: Job, replicas: Replicas, state: EngineState) -> dict[s
     return changed
 
 
-_ENGINE_RECORDED_STATES = frozenset({ReplicaState.SUCCEEDED, ReplicaState.FAILED})
-"""Lasting outcomes; a replica that is lost with its node may come back."""
-_MASTER_RECORDED_STATES = frozenset({ReplicaState.SUCCEEDED})
-"""Some masters delete the pods of succeeded members; failed members are theirs to replace."""
-
-
 def emit_spec_warnings(context: Context) -> Transition | None:
     warnings = [warning for warning in context.job.warnings if warning not in context.state.emitted_warnings]
     if not warnings:
         return None
     state = replace(context.state, emitted_warnings=context.job.warnings)
-    return make_transition(state, context.now, "SpecWarning", "; ".join(warnings))
+    warning = message(MessageReason.SPEC_WARNING, message="; ".join(warnings))
+    return make_transition(state, context.now, "SpecWarning", warning)

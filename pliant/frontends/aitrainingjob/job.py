@@ -7,12 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pliant.errors import InvalidSpec
-from pliant.frontends.aitrainingjob.status import (
-    add_validation_error,
-    adopt_external_status,
-    has_validation_error,
-    render_status,
-)
+from pliant.frontends.aitrainingjob import status
 from pliant.frontends.aitrainingjob.types import (
     AITrainingElasticSpec,
     AITrainingJobSpec,
@@ -23,15 +18,14 @@ from pliant.frontends.aitrainingjob.types import (
 )
 from pliant.frontends.crd import CrdScalePaths, CustomKind, PrinterColumn
 from pliant.frontends.fields import MAX_REPLICAS_PER_JOB
-from pliant.frontends.frontend import RenderingFrontend, StatusRenderer
+from pliant.frontends.frontend import Frontend
 from pliant.frontends.scaling import parse_autoscaling, with_scaling_annotations
 from pliant.frontends.spec.decoding import abbreviate_json, decode, invalid_choice_message
 from pliant.frontends.spec.metadata import check_service_names, job_fields_from_metadata, read_metadata
 from pliant.frontends.spec.pod_templates import check_templates_unchanged, hash_template, inspect_pod_template
 from pliant.frontends.spec.quantities import seconds_to_timedelta
-from pliant.frontends.status.engine_state import load_state, raw_status
 from pliant.model.job import CleanPodPolicy, EndPolicy, Job, ReplicaGroup, RestartRule, RestartScope
-from pliant.model.state import SizeRequester
+from pliant.model.state import EngineState, SizeRequester
 
 KIND_DEFINITION = CustomKind(
     group="elasticdeeplearning.ai",
@@ -59,14 +53,13 @@ MAIN_CONTAINER_PREFIX = "aitj-"
 _EXIT_CODE_PATTERN = re.compile(r"[0-9]{1,9}")
 
 
-class AITrainingJobFrontend(RenderingFrontend):
+class AITrainingJobFrontend(Frontend):
     custom_kind = KIND_DEFINITION
-    renderer = StatusRenderer(
-        render=render_status, add_validation_error=add_validation_error, has_validation_error=has_validation_error
-    )
+    render_status = staticmethod(status.render_status)
+    adopt_status = staticmethod(status.adopt_external_status)
     run_policy_path = "spec"
 
-    def parse(self, raw: Mapping[str, Any]) -> Job:
+    def parse(self, raw: Mapping[str, Any], state: EngineState | None = None) -> Job:
         metadata = read_metadata(raw)
         spec = decode(AITrainingJobSpec, raw.get("spec"), "spec")
         _check_groups(spec)
@@ -76,8 +69,6 @@ class AITrainingJobFrontend(RenderingFrontend):
             raise InvalidSpec(
                 "spec.replicaSpecs", f"a job may have {MAX_REPLICAS_PER_JOB} replicas at most, got {total}"
             )
-        status = raw_status(raw)
-        state = load_state(status)
         if not spec.suspend:
             check_templates_unchanged(groups, state, "spec.replicaSpecs")
         max_sizes = {each.name: max(each.size, spec.replica_specs[each.name].max_replicas or 0) for each in groups}
@@ -100,7 +91,6 @@ class AITrainingJobFrontend(RenderingFrontend):
             start_limit=seconds_to_timedelta(spec.start_limit),
             ttl_after_finished=seconds_to_timedelta(spec.ttl_seconds_after_finished),
             managed_by=spec.managed_by,
-            state=state or adopt_external_status(status, metadata.creation_timestamp),
         )
 
 
@@ -119,6 +109,7 @@ def _build_groups(spec: AITrainingJobSpec, scalable_group: str) -> Iterator[Repl
         info = inspect_pod_template(replica.template, f"{path}.template", MAIN_CONTAINER_PREFIX)
         yield ReplicaGroup(
             name=name,
+            path=path,
             size=_desired_size(path, replica, scale_replicas),
             min_size=replica.min_replicas or 0,
             max_size=replica.max_replicas,

@@ -8,38 +8,32 @@ from typing import Any, cast
 
 import msgspec
 
-from pliant.errors import InvalidSpec
 from pliant.frontends.aitrainingjob.types import AITrainingJobStatus, AITrainingReplicaStatus
 from pliant.frontends.scaling import scaling_status
 from pliant.frontends.status import results
-from pliant.frontends.status.conditions import (
-    INVALID_CONDITION,
-    PhaseCondition,
-    read_phase_conditions,
-    with_current_phase,
-)
-from pliant.frontends.status.engine_state import dump_state, to_json_data, truncate_to_seconds
+from pliant.frontends.status.conditions import new_current_phase, read_phase_conditions, with_current_phase
+from pliant.frontends.status.engine_state import dump_state, external_message, to_json_data, truncate_to_seconds
 from pliant.model.actions import JobStatusUpdate
+from pliant.model.english import render
 from pliant.model.job import Job
-from pliant.model.labels import JOB_NAME_LABEL, REPLICA_GROUP_LABEL
+from pliant.model.labels import scalable_group_selector
 from pliant.model.state import EngineState, GroupState, JobPhase, ReplicaCounts, RestartCause
 
 
 def render_status(status: JobStatusUpdate, previous: Mapping[str, Any], job: Job) -> dict[str, Any]:
     state = status.state
     counts = status.replica_counts
-    scalable = counts.get(job.scalable_group)
     at = truncate_to_seconds(state.status_written_at or state.started_at)
     reason = f"TrainingJob{state.phase}"
-    current = PhaseCondition(type=state.phase, status="True", reason=reason, message=state.message)
+    current = new_current_phase(state.phase, reason, state)
     rendered = AITrainingJobStatus(
         phase=state.phase,
         reason=reason,
-        message=state.message,
+        message=render(state.message),
         ready=results.format_ready_replicas(counts),
         restarts=state.restart_count,
-        replicas=scalable.pending + scalable.scheduled + scalable.active if scalable else None,
-        selector=_selector(job),
+        replicas=results.count_existing_replicas(counts, job.scalable_group),
+        selector=scalable_group_selector(job),
         conditions=with_current_phase(read_phase_conditions(previous), current, at),
         replica_statuses={name: _replica_status(each) for name, each in counts.items()},
         restart_count={name: state.group(name).restarts_without_disruptions for name in {**counts, **state.groups}},
@@ -58,28 +52,6 @@ def render_status(status: JobStatusUpdate, previous: Mapping[str, Any], job: Job
     return cast("dict[str, Any]", to_json_data(rendered))
 
 
-def add_validation_error(problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """Return the previous status with the validation error; unchanged if it reports this error already."""
-    current = PhaseCondition(type=INVALID_CONDITION, status="True", reason="InvalidSpec", message=str(problem))
-    history = read_phase_conditions(previous)
-    conditions = with_current_phase(history, current, truncate_to_seconds(now))
-    if conditions == history:
-        return dict(previous)
-    return {
-        **previous,
-        "phase": previous.get("phase") or "",
-        "reason": current.reason,
-        "message": current.message,
-        "conditions": to_json_data(conditions),
-        "lastReconcileTime": to_json_data(truncate_to_seconds(now)),
-    }
-
-
-def has_validation_error(status: Mapping[str, Any]) -> bool:
-    history = read_phase_conditions(status)
-    return bool(history) and history[-1].type == INVALID_CONDITION
-
-
 def adopt_external_status(status: Mapping[str, Any], created_at: datetime) -> EngineState | None:
     """Return the engine state of a job that another operator ran: a finished job stays so, others keep restarts."""
     present = {key: value for key, value in status.items() if value is not None}
@@ -94,7 +66,7 @@ def adopt_external_status(status: Mapping[str, Any], created_at: datetime) -> En
     restarts = {name: number for name, number in external.restart_count.items() if number > 0}
     return EngineState(
         phase=phase if phase.is_final else JobPhase.PENDING,
-        message=history[-1].message if history else "",
+        message=external_message(history[-1].message if history else ""),
         started_at=external.start_time or created_at,
         first_running_at=external.start_running_time,
         ended_at=external.end_time if phase.is_final else None,
@@ -114,9 +86,3 @@ def _replica_status(counts: ReplicaCounts) -> AITrainingReplicaStatus:
         restarting=counts.restarting,
         failed=counts.failed,
     )
-
-
-def _selector(job: Job) -> str:
-    if not job.scalable_group:
-        return ""
-    return f"{JOB_NAME_LABEL}={job.key.name},{REPLICA_GROUP_LABEL}={job.scalable_group.lower().replace('/', '-')}"

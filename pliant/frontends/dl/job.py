@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pliant.errors import BrokenPlugin, InvalidSpec
-from pliant.frontends.aitrainingjob.status import add_validation_error, has_validation_error
 from pliant.frontends.crd import CustomKind, structural_schema
-from pliant.frontends.dl import pod_templates
+from pliant.frontends.dl import pod_templates, status
 from pliant.frontends.dl.pod_templates import ContainerProperties
 from pliant.frontends.dl.replica import DLReplica
-from pliant.frontends.dl.status import render_status
 from pliant.frontends.dl.types import PRINTER_COLUMNS, DLJobSpecSchema, DLJobStatus, DLReplicaSpec, DLRunPolicy
 from pliant.frontends.fields import (
     ENGINE_RESTART_POLICIES,
@@ -21,7 +19,7 @@ from pliant.frontends.fields import (
     RETRYABLE_EXIT_CODES,
     ReplicaRestartPolicy,
 )
-from pliant.frontends.frontend import RenderingFrontend, StatusRenderer
+from pliant.frontends.frontend import Frontend
 from pliant.frontends.spec.decoding import decode, invalid_choice_message
 from pliant.frontends.spec.metadata import check_service_names, job_fields_from_metadata, read_metadata
 from pliant.frontends.spec.pod_templates import (
@@ -31,7 +29,6 @@ from pliant.frontends.spec.pod_templates import (
     suspend_advice,
 )
 from pliant.frontends.spec.quantities import seconds_to_timedelta
-from pliant.frontends.status.engine_state import load_state, raw_status
 from pliant.model.framework import Framework, Rank
 from pliant.model.job import CleanPodPolicy, EndPolicy, Job, Naming, ReplicaGroup, RestartRule, RestartScope
 from pliant.model.state import EngineState, SizeRequester
@@ -42,12 +39,10 @@ _API_GROUP_PATTERN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z
 _REPLICA_TYPE_PATTERN = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
-class DLJob(RenderingFrontend):
+class DLJob(Frontend):
     """The base class of kinds whose spec is a list of replica types. The docstring of a subclass describes the kind."""
 
-    renderer = StatusRenderer(
-        render=render_status, add_validation_error=add_validation_error, has_validation_error=has_validation_error
-    )
+    render_status = staticmethod(status.render_status)
     job_type: str = ""
     """The kind, `MXJob`."""
     group: str = ""
@@ -95,12 +90,11 @@ class DLJob(RenderingFrontend):
         schema["properties"][RUN_POLICY_FIELD] = structural_schema(DLRunPolicy)
         return crd
 
-    def parse(self, raw: Mapping[str, Any]) -> Job:
+    def parse(self, raw: Mapping[str, Any], state: EngineState | None = None) -> Job:
         metadata = read_metadata(raw)
         specs = self._specs_by_type(decode(list[DLReplicaSpec], raw.get("spec") or [], "spec"))
         run = decode(DLRunPolicy, raw.get(RUN_POLICY_FIELD), RUN_POLICY_FIELD)
         groups = tuple(self._build_groups(specs))
-        state = load_state(raw_status(raw))
         if not run.suspend:
             _check_types_unchanged(groups, specs, state)
         check_service_names(metadata.key, {each.name: each.size for each in groups}, "spec", self.naming)
@@ -119,7 +113,6 @@ class DLJob(RenderingFrontend):
             counts_time_from_start=True,
             ttl_after_finished=seconds_to_timedelta(run.ttl_seconds_after_finished),
             managed_by=run.managed_by,
-            state=state,
         )
         if state is None:
             for group in groups:  # report errors of the plugin before the first pod is created
@@ -174,6 +167,7 @@ class DLJob(RenderingFrontend):
             ports = pod_templates.merge_ports(info, self.container_properties, first)
             yield ReplicaGroup(
                 name=name,
+                path=path,
                 size=_replica_count(replica),
                 requested_sizes={SizeRequester.SPEC: _replica_count(replica)},
                 template=pod_templates.with_container_properties(replica.template, self.container_properties, ports),

@@ -10,9 +10,10 @@ from msgspec.structs import replace
 
 from pliant.frontends.dl.types import DLJobStatus, DLReplicaExit, DLReplicaStatus, DLReplicaTypeStatus
 from pliant.frontends.status import results
-from pliant.frontends.status.conditions import PhaseCondition, read_phase_conditions, with_current_phase
+from pliant.frontends.status.conditions import new_current_phase, read_phase_conditions, with_current_phase
 from pliant.frontends.status.engine_state import decode_valid_items, dump_state, to_json_data, truncate_to_seconds
 from pliant.model.actions import JobStatusUpdate
+from pliant.model.english import render
 from pliant.model.job import Job
 from pliant.model.labels import normalize_group_name, replica_pod_name
 from pliant.model.observed import ObservedPod, PodPhase
@@ -31,11 +32,11 @@ def render_status(status: JobStatusUpdate, previous: Mapping[str, Any], job: Job
     at = truncate_to_seconds(state.status_written_at or state.started_at)
     ended = results.decided_at(state)
     reason = f"{job.owner.kind}{phase_name}"
-    current = PhaseCondition(type=phase_name, status="True", reason=reason, message=state.message)
+    current = new_current_phase(phase_name, reason, state)
     rendered = DLJobStatus(
         phase=phase_name,
         reason=reason,
-        message=state.message,
+        message=render(state.message),
         ready=results.format_ready_replicas(counts),
         restarts=state.restart_count,
         start_time=truncate_to_seconds(state.started_at),

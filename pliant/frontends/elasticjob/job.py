@@ -9,15 +9,10 @@ from msgspec.structs import replace
 
 from pliant.errors import InvalidSpec
 from pliant.frontends.crd import CrdScalePaths, CustomKind, PrinterColumn
+from pliant.frontends.elasticjob import status
 from pliant.frontends.elasticjob.master import ElasticJobMaster, build_master
 from pliant.frontends.elasticjob.pod_templates import GANG_KEY_PREFIXES
 from pliant.frontends.elasticjob.replica_groups import ElasticJobContext, build_groups, spec_warnings
-from pliant.frontends.elasticjob.status import (
-    add_validation_error,
-    adopt_external_status,
-    has_validation_error,
-    render_status,
-)
 from pliant.frontends.elasticjob.types import (
     ALLREDUCE_STRATEGY,
     CHIEF,
@@ -28,7 +23,7 @@ from pliant.frontends.elasticjob.types import (
     ElasticJobSpec,
     ElasticJobStatus,
 )
-from pliant.frontends.frontend import RenderingFrontend, StatusRenderer
+from pliant.frontends.frontend import Frontend
 from pliant.frontends.scaleplan import ScalePlanFrontend
 from pliant.frontends.spec.decoding import abbreviate_json, decode, invalid_choice_message
 from pliant.frontends.spec.metadata import (
@@ -40,8 +35,8 @@ from pliant.frontends.spec.metadata import (
     service_name_too_long_message,
 )
 from pliant.frontends.spec.quantities import normalize_quantity
-from pliant.frontends.status.engine_state import load_state, raw_status
 from pliant.model.job import CleanPodPolicy, EndPolicy, Job, Naming, ReplicaGroup
+from pliant.model.state import EngineState
 
 KIND_DEFINITION = CustomKind(
     group="elastic.iml.github.io",
@@ -74,16 +69,17 @@ CLEAN_POD_POLICY_ANNOTATION = "pliant/clean"
 _CLEAN_POLICIES = {"all": CleanPodPolicy.ALL, "running": CleanPodPolicy.RUNNING, "none": CleanPodPolicy.NONE}
 
 
-class ElasticJobFrontend(RenderingFrontend):
+class ElasticJobFrontend(Frontend):
     custom_kind = KIND_DEFINITION
-    renderer = StatusRenderer(
-        render=render_status, add_validation_error=add_validation_error, has_validation_error=has_validation_error
-    )
+    render_status = staticmethod(status.render_status)
+    add_validation_error = staticmethod(status.add_validation_error)
+    has_validation_error = staticmethod(status.has_validation_error)
+    adopt_status = staticmethod(status.adopt_external_status)
     run_policy_path = "spec"
     plan_frontend = ScalePlanFrontend()
     master_pods_job_label = JOB_LABEL
 
-    def parse(self, raw: Mapping[str, Any]) -> Job:
+    def parse(self, raw: Mapping[str, Any], state: EngineState | None = None) -> Job:
         metadata = read_metadata(raw)
         spec = decode(ElasticJobSpec, raw.get("spec"), "spec")
         _check_resource_limits(spec)
@@ -99,14 +95,13 @@ class ElasticJobFrontend(RenderingFrontend):
         naming = _pod_naming(groups)
         _check_pod_names(metadata, groups, naming)
         job_labels = {key: each for key, each in metadata.labels.items() if not key.startswith(GANG_KEY_PREFIXES)}
-        status = raw_status(raw)
         return Job(
             **job_fields_from_metadata(raw, replace(metadata, labels=job_labels), KIND_DEFINITION),
             groups=groups,
+            master=master.definition,
             naming=naming,
             frameworks=("dlrover",),
             framework_options={
-                "uses_pliant_master": master.is_builtin,
                 "strategy": strategy,
                 "service_type": metadata.annotations.get("service_type", "").strip() or "grpc",
                 "elastic_mode": metadata.annotations.get("training_elastic_mode", "").strip(),
@@ -119,7 +114,6 @@ class ElasticJobFrontend(RenderingFrontend):
             managed_by=spec.managed_by,
             scalable_group=WORKER,
             warnings=tuple(spec_warnings(context)),
-            state=load_state(status) or adopt_external_status(status, metadata.creation_timestamp),
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from pliant.errors import InvalidSpec
@@ -13,7 +14,7 @@ from pliant.frontends.elasticjob.types import MASTER_REPLICA_TYPE, ElasticJobSpe
 from pliant.frontends.spec.decoding import abbreviate_json
 from pliant.frontends.spec.metadata import JobMetadata
 from pliant.frontends.spec.pod_templates import hash_template
-from pliant.model.job import EndPolicy, Port, ReplicaGroup, RestartPolicy, RestartRule, RestartScope
+from pliant.model.job import EndPolicy, Master, Port, ReplicaGroup, RestartPolicy, RestartRule, RestartScope
 
 MASTER_PORT = 50001
 DEFAULT_MASTER_RESTARTS = 3
@@ -40,12 +41,27 @@ _DLROVER_MASTER_AMOUNTS = {"cpu": "1", "memory": "2Gi", "ephemeral-storage": "2G
 _DLROVER_MASTER_RESOURCES = {"requests": _DLROVER_MASTER_AMOUNTS, "limits": _DLROVER_MASTER_AMOUNTS}
 
 
+PLIANT_MASTER = Master(group=MASTER_REPLICA_TYPE)
+"""The built-in master follows every change of the membership."""
+DLROVER_MASTER = Master(
+    group=MASTER_REPLICA_TYPE,
+    claims_manual_plans=True,
+    relaunches_deleted_pods=True,
+    assigns_member_ids=True,
+    # It creates its first plan within seconds, and gives up after 15 seconds if the API server is unavailable.
+    idle_timeout=timedelta(minutes=3),
+    # It checks every 30 seconds whether its job has completed.
+    completion_timeout=timedelta(minutes=2),
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElasticJobMaster:
     """The replica group of the master, and whether it runs the built-in master."""
 
     group: ReplicaGroup
     is_builtin: bool
+    definition: Master
 
 
 def build_master(metadata: JobMetadata, spec: ElasticJobSpec) -> ElasticJobMaster:
@@ -66,9 +82,11 @@ def build_master(metadata: JobMetadata, spec: ElasticJobSpec) -> ElasticJobMaste
     )
     return ElasticJobMaster(
         is_builtin=is_builtin,
+        definition=PLIANT_MASTER if is_builtin else DLROVER_MASTER,
         group=ReplicaGroup(
             name=MASTER_REPLICA_TYPE,
             size=1,
+            path=f"spec.replicaSpecs.{MASTER_REPLICA_TYPE}",
             is_master=True,
             template=template,
             template_hash=hash_template(template),

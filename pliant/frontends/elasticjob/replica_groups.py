@@ -92,6 +92,8 @@ def _build_group(name: str, replica: ElasticReplicaSpec, context: ElasticJobCont
         max_size=max_size,
         is_elastic=True,
         is_master_managed=True,
+        is_server=name == PS,
+        path=path,
         requested_sizes={} if replica.replicas is None else {SizeRequester.SPEC: replica.replicas},
         template=template,
         template_hash=hash_template(template),

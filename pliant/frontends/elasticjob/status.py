@@ -22,8 +22,10 @@ from pliant.frontends.status import engine_state
 from pliant.frontends.status.conditions import INVALID_CONDITION, JobCondition
 from pliant.frontends.status.results import decided_at, decided_phase, root_cause_status
 from pliant.model.actions import JobStatusUpdate
+from pliant.model.english import render
 from pliant.model.job import Job
 from pliant.model.labels import JOB_NAME_LABEL, REPLICA_GROUP_LABEL, normalize_group_name
+from pliant.model.messages import MessageReason, message
 from pliant.model.observed import ObservedPod, PodPhase
 from pliant.model.state import EngineState, JobPhase, ReplicaCounts
 
@@ -38,14 +40,14 @@ def render_status(status: JobStatusUpdate, previous: Mapping[str, Any], job: Job
     workers, desired = counts.get(WORKER), state.group(WORKER).applied_size
     at = engine_state.truncate_to_seconds(state.status_written_at or state.started_at)
     condition_type = _current_condition_type(status)
-    message = _status_message(state)
+    text = _status_message(state)
     reason = _END_REASONS.get(decided_phase(state), f"Job{condition_type}")
-    current = job_conditions.new_true_condition(condition_type, reason, message, at)
+    current = job_conditions.new_true_condition(condition_type, reason, text, at, state.observed_generation)
     latest_plan = max(((each.started_at, each.plan_name) for each in state.plan_executions.values()), default=None)
     previous_plan = previous.get("scalePlan")
     rendered = ElasticJobStatus(
         phase=RUNNING if condition_type == RESTARTING else condition_type,
-        message=message,
+        message=text,
         scale_plan=latest_plan[1] if latest_plan else previous_plan if isinstance(previous_plan, str) else "",
         workers=f"{workers.active}/{desired or workers.size - workers.failed}" if workers else "",
         replicas=workers.pending + workers.scheduled + workers.active if workers else None,
@@ -70,10 +72,12 @@ def render_status(status: JobStatusUpdate, previous: Mapping[str, Any], job: Job
     return raw
 
 
-def add_validation_error(problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+def add_validation_error(
+    problem: InvalidSpec, previous: Mapping[str, Any], now: datetime, observed_generation: int = 0
+) -> dict[str, Any]:
     """Return the previous status with the validation error; unchanged if it reports this error already."""
     history, at = _read_conditions(previous), engine_state.truncate_to_seconds(now)
-    conditions = job_conditions.with_invalid_condition(history, problem, at)
+    conditions = job_conditions.with_invalid_condition(history, problem, at, observed_generation)
     if conditions == history:
         return dict(previous)
     inner = {
@@ -102,7 +106,8 @@ def adopt_external_status(status: Mapping[str, Any], created_at: datetime) -> En
     phase = JobPhase.SUCCEED if status["phase"] == SUCCEEDED else JobPhase.FAILED
     start = external.start_time or created_at
     end = external.completion_time or start
-    return EngineState(phase=phase, message="finished by another operator", started_at=start, ended_at=end)
+    finished = message(MessageReason.FINISHED_BY_OTHER_OPERATOR)
+    return EngineState(phase=phase, message=finished, started_at=start, ended_at=end)
 
 
 def _current_condition_type(status: JobStatusUpdate) -> str:
@@ -120,17 +125,22 @@ def _current_condition_type(status: JobStatusUpdate) -> str:
 
 def _status_message(state: EngineState) -> str:
     if not state.plan_executions or state.outcome is not None or state.phase is not JobPhase.RUNNING:
-        return state.message
+        return render(state.message)
     plans = sorted(state.plan_executions.values(), key=lambda each: (each.started_at, each.plan_name))
-    return "; ".join(f"executing {each.plan_name}" + (f" ({each.message})" if each.message else "") for each in plans)
+    executing = (
+        message(MessageReason.EXECUTING_PLAN, plan=each.plan_name, message=each.message or None) for each in plans
+    )
+    return "; ".join(map(render, executing))
 
 
 def _with_current_condition(
     conditions: tuple[JobCondition, ...], current: JobCondition, at: datetime
 ) -> tuple[JobCondition, ...]:
     """Return the conditions with the current one last and True. Created stays True; Invalid is removed."""
+    generation = current.observed_generation
     if all(entry.type != CREATED for entry in conditions):
-        conditions = (job_conditions.new_true_condition(CREATED, "JobCreated", "job accepted", at), *conditions)
+        accepted = render(message(MessageReason.JOB_ACCEPTED))
+        conditions = (job_conditions.new_true_condition(CREATED, "JobCreated", accepted, at, generation), *conditions)
     if current.type == CREATED:
         return tuple(entry for entry in conditions if entry.type != INVALID_CONDITION)
     removed = {INVALID_CONDITION, current.type, _REPLACED_CONDITIONS.get(current.type)}

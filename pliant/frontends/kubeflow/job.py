@@ -15,22 +15,16 @@ from pliant.frontends.fields import (
     RETRYABLE_EXIT_CODES,
     ReplicaRestartPolicy,
 )
-from pliant.frontends.frontend import RenderingFrontend, StatusRenderer
-from pliant.frontends.kubeflow.status import (
-    add_validation_error,
-    adopt_external_status,
-    has_validation_error,
-    render_status,
-)
+from pliant.frontends.frontend import Frontend
+from pliant.frontends.kubeflow import status
 from pliant.frontends.kubeflow.types import KubeflowJobStatus, KubeflowReplicaSpec, KubeflowRunPolicy
 from pliant.frontends.scaling import parse_autoscaling, with_scaling_annotations
 from pliant.frontends.spec.decoding import decode, invalid_choice_message
 from pliant.frontends.spec.metadata import check_service_names, job_fields_from_metadata, read_metadata
 from pliant.frontends.spec.pod_templates import check_templates_unchanged, hash_template, inspect_pod_template
 from pliant.frontends.spec.quantities import seconds_to_timedelta
-from pliant.frontends.status.engine_state import load_state, raw_status
 from pliant.model.job import CleanPodPolicy, EndPolicy, Job, Naming, Port, ReplicaGroup, RestartRule, RestartScope
-from pliant.model.state import SizeRequester
+from pliant.model.state import EngineState, SizeRequester
 
 API_GROUP, API_VERSION = "kubeflow.org", "v1"
 LABEL_PREFIX = "training.kubeflow.org"
@@ -100,12 +94,13 @@ class KubeflowKind:
     """Pod name formats by role in lower case, where they differ from the default."""
 
 
-class KubeflowJobFrontend(RenderingFrontend):
+class KubeflowJobFrontend(Frontend):
     """The base class of the front ends of kubeflow.org/v1."""
 
-    renderer = StatusRenderer(
-        render=render_status, add_validation_error=add_validation_error, has_validation_error=has_validation_error
-    )
+    render_status = staticmethod(status.render_status)
+    add_validation_error = staticmethod(status.add_validation_error)
+    has_validation_error = staticmethod(status.has_validation_error)
+    adopt_status = staticmethod(status.adopt_external_status)
     kubeflow_kind: KubeflowKind
     run_policy_path = "spec.runPolicy"
 
@@ -132,15 +127,13 @@ class KubeflowJobFrontend(RenderingFrontend):
         """Return the bounds of an elastic role, or None if the role is not elastic."""
         return None
 
-    def parse(self, raw: Mapping[str, Any]) -> Job:
+    def parse(self, raw: Mapping[str, Any], state: EngineState | None = None) -> Job:
         metadata = read_metadata(raw)
         spec = decode(self.custom_kind.spec_type, raw.get("spec"), "spec")
         run: KubeflowRunPolicy = spec.effective_run_policy
         groups = with_scaling_annotations(self._build_groups(spec), metadata.annotations)
         path = f"spec.{self.kubeflow_kind.replica_specs_field}"
-        status = raw_status(raw)
-        state = load_state(status)
-        if state is None:
+        if state is None:  # an active job is limited to its bounds instead
             _check_sizes(groups, path)
         if not run.suspend:
             check_templates_unchanged(groups, state, path, self.run_policy_path)
@@ -166,7 +159,6 @@ class KubeflowJobFrontend(RenderingFrontend):
             counts_time_from_start=True,
             ttl_after_finished=seconds_to_timedelta(run.ttl_seconds_after_finished),
             managed_by="" if run.managed_by == KUBEFLOW_MANAGED_BY_VALUE else run.managed_by,
-            state=state or adopt_external_status(status, metadata.creation_timestamp),
         )
 
     def _build_groups(self, spec: Any) -> tuple[ReplicaGroup, ...]:
@@ -205,6 +197,7 @@ class KubeflowJobFrontend(RenderingFrontend):
             raise InvalidSpec(f"{path}.replicas", f"must be 1, got {size}")
         group = ReplicaGroup(
             name=role,
+            path=path,
             size=size,
             requested_sizes={SizeRequester.SPEC: size},
             template=template,

@@ -17,8 +17,10 @@ from pliant.frontends.status import engine_state
 from pliant.frontends.status.conditions import INVALID_CONDITION, JobCondition
 from pliant.frontends.status.results import decided_at, decided_phase
 from pliant.model.actions import JobStatusUpdate
+from pliant.model.english import render
 from pliant.model.job import Job
 from pliant.model.labels import normalize_group_name
+from pliant.model.messages import MessageReason, message
 from pliant.model.state import EngineState, JobPhase, ReplicaCounts
 
 CREATED, RUNNING, RESTARTING, SUSPENDED = "Created", "Running", "Restarting", "Suspended"
@@ -44,11 +46,15 @@ def render_status(status: JobStatusUpdate, previous: Mapping[str, Any], job: Job
     at = engine_state.truncate_to_seconds(state.status_written_at or state.started_at)
     condition_type = _CONDITION_BY_PHASE.get(phase, FAILED)
     reason = _END_REASONS.get(phase, f"{kind}{condition_type}")
-    created = job_conditions.new_true_condition(CREATED, f"{kind}{CREATED}", "job accepted", at)
+    created = job_conditions.new_true_condition(
+        CREATED, f"{kind}{CREATED}", render(message(MessageReason.JOB_ACCEPTED)), at, state.observed_generation
+    )
     conditions = _read_conditions(previous) or (created,)
-    current = job_conditions.new_true_condition(condition_type, reason, state.message, at)
+    current = job_conditions.new_true_condition(
+        condition_type, reason, render(state.message), at, state.observed_generation
+    )
     rendered = KubeflowJobStatus(
-        conditions=_with_current_condition(conditions, current, at),
+        conditions=_with_current_condition(conditions, current, kind, at),
         replica_statuses={name: _replica_status(job, name, each) for name, each in status.replica_counts.items()},
         start_time=engine_state.truncate_to_seconds(state.resumed_at or state.started_at),
         completion_time=engine_state.truncate_to_seconds(decided_at(state)),
@@ -59,10 +65,12 @@ def render_status(status: JobStatusUpdate, previous: Mapping[str, Any], job: Job
     return cast("dict[str, Any]", engine_state.to_json_data(rendered))
 
 
-def add_validation_error(problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+def add_validation_error(
+    problem: InvalidSpec, previous: Mapping[str, Any], now: datetime, observed_generation: int = 0
+) -> dict[str, Any]:
     """Return the previous status with the validation error; unchanged if it reports this error already."""
     history, at = _read_conditions(previous), engine_state.truncate_to_seconds(now)
-    conditions = job_conditions.with_invalid_condition(history, problem, at)
+    conditions = job_conditions.with_invalid_condition(history, problem, at, observed_generation)
     if conditions == history:
         return dict(previous)
     return {
@@ -88,12 +96,13 @@ def adopt_external_status(status: Mapping[str, Any], created_at: datetime) -> En
             phase = JobPhase.SUCCEED if condition.type == SUCCEEDED else JobPhase.FAILED
             start = external.start_time or created_at
             end = external.completion_time or condition.last_transition_time or start
-            return EngineState(phase=phase, message=condition.message, started_at=start, ended_at=end)
+            reported = engine_state.external_message(condition.message)
+            return EngineState(phase=phase, message=reported, started_at=start, ended_at=end)
     return engine_state.state_of_external_job(external.start_time)
 
 
 def _with_current_condition(
-    conditions: tuple[JobCondition, ...], current: JobCondition, at: datetime
+    conditions: tuple[JobCondition, ...], current: JobCondition, kind: str, at: datetime
 ) -> tuple[JobCondition, ...]:
     """Return the conditions with the current one last and True.
 
@@ -101,17 +110,18 @@ def _with_current_condition(
     """
     removed = {INVALID_CONDITION, current.type, _REPLACED_CONDITIONS.get(current.type, "")}
     before = next((entry for entry in conditions if entry.type == current.type), None)
-    others = [_exclude_condition(entry, current, at) for entry in conditions if entry.type not in removed]
+    others = [_exclude_condition(entry, current, kind, at) for entry in conditions if entry.type not in removed]
     return (*others, job_conditions.update_condition(before, current))
 
 
-def _exclude_condition(condition: JobCondition, current: JobCondition, at: datetime) -> JobCondition:
+def _exclude_condition(condition: JobCondition, current: JobCondition, kind: str, at: datetime) -> JobCondition:
     if condition.type not in _EXCLUSIVE_CONDITIONS or condition.status != "True":
         return condition
     excluded = job_conditions.mark_false(condition, at)
     if condition.type != SUSPENDED or current.type == SUSPENDED:
         return excluded
-    return replace(excluded, reason=condition.reason.replace(SUSPENDED, "Resumed"), message="resumed")
+    resumed = message(MessageReason.RESUMED)
+    return replace(excluded, reason=f"{kind}{resumed.reason}", message=render(resumed))
 
 
 def _read_conditions(status: Mapping[str, Any]) -> tuple[JobCondition, ...]:

@@ -9,24 +9,18 @@ from typing import Any
 
 from pliant.errors import InvalidSpec
 from pliant.frontends.crd import PRESERVE_UNKNOWN_FIELDS, CrdScalePaths, CustomKind, PrinterColumn, build_crd
-from pliant.frontends.frontend import RenderingFrontend, StatusRenderer
+from pliant.frontends.frontend import Frontend
+from pliant.frontends.paddle import status
 from pliant.frontends.paddle.environment import require_trainer
 from pliant.frontends.paddle.lenient_decoding import UnknownField, decode_leniently, parse_count
 from pliant.frontends.paddle.pod_templates import TRAINER, PaddleJobContext, check_volumes
 from pliant.frontends.paddle.replica_groups import build_groups, max_sizes, server_count, trainer_bounds
-from pliant.frontends.paddle.status import (
-    add_validation_error,
-    adopt_external_status,
-    has_validation_error,
-    render_status,
-)
 from pliant.frontends.paddle.types import PaddleJobSpec, PaddleJobStatus
 from pliant.frontends.scaling import parse_autoscaling, with_scaling_annotations
 from pliant.frontends.spec.decoding import abbreviate_json, invalid_choice_message
 from pliant.frontends.spec.metadata import JobMetadata, check_service_names, job_fields_from_metadata, read_metadata
 from pliant.frontends.spec.pod_templates import check_templates_unchanged
 from pliant.frontends.spec.quantities import seconds_to_timedelta
-from pliant.frontends.status.engine_state import load_state, raw_status
 from pliant.model.job import CleanPodPolicy, EndPolicy, Job, Naming, ReplicaGroup
 from pliant.model.state import EngineState
 
@@ -100,23 +94,20 @@ TRAINING_JOB_KIND_DEFINITION = replace(
 )
 
 
-class PaddleJobFrontend(RenderingFrontend):
-    renderer = StatusRenderer(
-        render=lambda status, _, job: render_status(status, job),
-        add_validation_error=add_validation_error,
-        has_validation_error=has_validation_error,
-    )
+class PaddleJobFrontend(Frontend):
+    render_status = staticmethod(status.render_status)
+    add_validation_error = staticmethod(status.add_validation_error)
+    has_validation_error = staticmethod(status.has_validation_error)
+    adopt_status = staticmethod(status.adopt_external_status)
     custom_kind = KIND_DEFINITION
     run_policy_path = "spec"
 
     def crd(self) -> dict[str, Any]:
         return with_lenient_schema(build_crd(self.custom_kind))
 
-    def parse(self, raw: Mapping[str, Any]) -> Job:
+    def parse(self, raw: Mapping[str, Any], state: EngineState | None = None) -> Job:
         metadata = read_metadata(raw)
         spec, unknown_fields = decode_leniently(PaddleJobSpec, raw.get("spec"), "spec")
-        status = raw_status(raw)
-        state = load_state(status)
         context = _build_context(metadata, spec, unknown_fields)
         groups = with_scaling_annotations(build_groups(context, state), metadata.annotations)
         if not spec.suspend:
@@ -140,7 +131,6 @@ class PaddleJobFrontend(RenderingFrontend):
             managed_by=spec.managed_by,
             scalable_group=TRAINER,
             warnings=(*map(str, unknown_fields), *trainer_bounds(context).warnings, *_spec_warnings(context)),
-            state=state or adopt_external_status(status, metadata.creation_timestamp),
         )
 
 

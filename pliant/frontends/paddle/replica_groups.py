@@ -89,6 +89,7 @@ def _iter_groups(context: PaddleJobContext, state: EngineState | None) -> Iterat
     current_size = (state.group(TRAINER).applied_size if state else None) or bounds.min_size
     yield ReplicaGroup(
         name=TRAINER,
+        path=f"spec.{TRAINER}",
         size=min(max(bounds.min_size, requested or 0), bounds.max_size),
         min_size=bounds.min_size,
         max_size=bounds.max_size,
@@ -121,6 +122,7 @@ def _server_group(context: PaddleJobContext, role_name: str, role: PaddleRoleSpe
     limit = _parse_restart_limit(role.restart_limit, f"spec.{role_name}.restart_limit", size)
     return ReplicaGroup(
         name=role_name,
+        path=f"spec.{role_name}",
         size=size,
         min_size=size,
         max_size=size,

@@ -9,9 +9,17 @@ from typing import Any, cast
 from pliant.errors import InvalidSpec
 from pliant.frontends.paddle.types import PaddleJobStatus, PaddleRoleStatus
 from pliant.frontends.scaling import scaling_status
-from pliant.frontends.status.engine_state import STATE_FIELD, dump_state, parse_time, to_json_data, truncate_to_seconds
+from pliant.frontends.status.engine_state import (
+    STATE_FIELD,
+    dump_state,
+    external_message,
+    parse_time,
+    to_json_data,
+    truncate_to_seconds,
+)
 from pliant.frontends.status.results import decided_at, decided_phase, format_ready_replicas, root_cause_status
 from pliant.model.actions import JobStatusUpdate
+from pliant.model.english import render
 from pliant.model.job import Job
 from pliant.model.state import EngineState, JobPhase, ReplicaCounts
 
@@ -35,12 +43,12 @@ _EXTERNAL_FINAL_PHASES = {
 _RESIZED_EVENT, _TRANSITION_EVENTS = "Resized", ("Resized", str(JobPhase.RUNNING), str(JobPhase.RESTARTING))
 
 
-def render_status(status: JobStatusUpdate, job: Job) -> dict[str, Any]:
+def render_status(status: JobStatusUpdate, previous: Mapping[str, Any], job: Job) -> dict[str, Any]:
     state, counts = status.state, status.replica_counts
     trainers = counts.get(job.scalable_group, ReplicaCounts())
     rendered = PaddleJobStatus(
         phase=SCALING if _is_scaling(status) else _PHASE_NAMES.get(decided_phase(state), FAILED),
-        reason="; ".join(filter(None, [state.message, *job.warnings])),
+        reason="; ".join(filter(None, [render(state.message), *job.warnings])),
         ready=format_ready_replicas(counts),
         replicas=trainers.pending + trainers.scheduled + trainers.active + trainers.restarting,
         selector=f"paddle-job={job.key.name}",
@@ -57,7 +65,9 @@ def render_status(status: JobStatusUpdate, job: Job) -> dict[str, Any]:
     return cast("dict[str, Any]", to_json_data(rendered))
 
 
-def add_validation_error(problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+def add_validation_error(
+    problem: InvalidSpec, previous: Mapping[str, Any], now: datetime, observed_generation: int = 0
+) -> dict[str, Any]:
     """Return the previous status with the validation error; unchanged if it reports this error already."""
     if previous.get("invalid") == str(problem):
         return dict(previous)
@@ -87,7 +97,7 @@ def adopt_external_status(status: Mapping[str, Any], created_at: datetime) -> En
     reason = status.get("reason") or status.get("message")
     return EngineState(
         phase=phase,
-        message=reason if isinstance(reason, str) else "",
+        message=external_message(reason if isinstance(reason, str) else ""),
         started_at=parse_time(status.get("startTime")) or created_at,
         ended_at=parse_time(status.get("completionTime")) or created_at,
     )

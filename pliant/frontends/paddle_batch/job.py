@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from pliant.errors import InvalidSpec
-from pliant.frontends.aitrainingjob.status import add_validation_error, has_validation_error
 from pliant.frontends.crd import CrdScalePaths, CustomKind, PrinterColumn
 from pliant.frontends.fields import MAX_REPLICAS_PER_JOB
-from pliant.frontends.frontend import RenderingFrontend, StatusRenderer
+from pliant.frontends.frontend import Frontend
+from pliant.frontends.paddle_batch import status
 from pliant.frontends.paddle_batch.replica_groups import (
     ELASTIC_SERVER_OPTION,
     BatchPaddleJobContext,
@@ -17,7 +17,6 @@ from pliant.frontends.paddle_batch.replica_groups import (
     first_port_by_role,
     spec_warnings,
 )
-from pliant.frontends.paddle_batch.status import adopt_external_status, render_status
 from pliant.frontends.paddle_batch.types import (
     WORKER,
     BatchPaddleCleanPolicy,
@@ -29,7 +28,6 @@ from pliant.frontends.scaling import parse_autoscaling, with_scaling_annotations
 from pliant.frontends.spec.decoding import decode
 from pliant.frontends.spec.metadata import check_service_names, job_fields_from_metadata, read_metadata
 from pliant.frontends.spec.pod_templates import check_templates_unchanged
-from pliant.frontends.status.engine_state import load_state, raw_status
 from pliant.model.job import CleanPodPolicy, EndPolicy, Job, JobKey, Naming, ReplicaGroup, ResizeMode
 from pliant.model.state import EngineState, JobPhase
 
@@ -65,19 +63,16 @@ _DELETES_ALL_PODS = {
 """Whether the operator deletes all pods when the job has failed, and when it is complete."""
 
 
-class BatchPaddleJobFrontend(RenderingFrontend):
+class BatchPaddleJobFrontend(Frontend):
     custom_kind = KIND_DEFINITION
-    renderer = StatusRenderer(
-        render=render_status, add_validation_error=add_validation_error, has_validation_error=has_validation_error
-    )
+    render_status = staticmethod(status.render_status)
+    adopt_status = staticmethod(status.adopt_external_status)
     run_policy_path = "spec"
 
-    def parse(self, raw: Mapping[str, Any]) -> Job:
+    def parse(self, raw: Mapping[str, Any], state: EngineState | None = None) -> Job:
         metadata = read_metadata(raw)
         spec = decode(BatchPaddleJobSpec, raw.get("spec"), "spec")
         _check_spec(spec)
-        status = raw_status(raw)
-        state = load_state(status) or adopt_external_status(status, metadata.creation_timestamp)
         ports = first_port_by_role(spec.intranet, metadata.annotations, metadata.uid)
         is_suspended = state is not None and state.phase is JobPhase.SUSPENDED
         context = BatchPaddleJobContext.from_spec(spec, metadata.annotations, ports, is_suspended=is_suspended)
@@ -99,7 +94,6 @@ class BatchPaddleJobFrontend(RenderingFrontend):
             autoscaling=parse_autoscaling(metadata.annotations),
             managed_by=spec.managed_by,
             warnings=spec_warnings(context),
-            state=state,
         )
 
 

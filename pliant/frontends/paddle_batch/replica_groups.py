@@ -86,6 +86,7 @@ def _build_group(role_name: str, role: BatchPaddleRoleSpec, context: BatchPaddle
     is_fixed = context.resize_mode is ResizeMode.FIXED and not context.is_suspended
     return ReplicaGroup(
         name=role_name,
+        path=f"spec.{role_name}",
         size=size,
         min_size=min_size,
         max_size=max_size,

@@ -18,12 +18,14 @@ from pliant.frontends.paddle_batch.types import (
     PodReference,
 )
 from pliant.frontends.scaling import scaling_status
-from pliant.frontends.status.conditions import PhaseCondition, read_phase_conditions, with_current_phase
+from pliant.frontends.status.conditions import new_current_phase, read_phase_conditions, with_current_phase
 from pliant.frontends.status.engine_state import dump_state, state_of_external_job, to_json_data, truncate_to_seconds
 from pliant.frontends.status.results import decided_at, decided_phase, root_cause_status
 from pliant.model.actions import JobStatusUpdate
+from pliant.model.english import render
 from pliant.model.job import Job
 from pliant.model.labels import JOB_NAME_LABEL, REPLICA_GROUP_LABEL
+from pliant.model.messages import MessageReason, message
 from pliant.model.observed import ObservedPod
 from pliant.model.state import EngineState, JobPhase, ReplicaCounts
 
@@ -48,7 +50,7 @@ def render_status(status: JobStatusUpdate, previous: Mapping[str, Any], job: Job
     phase_name = _PHASE_NAMES.get(phase, FAILED)
     at = truncate_to_seconds(state.status_written_at or state.started_at)
     reason = _END_REASONS.get(phase, f"PaddleJob{phase_name}")
-    current = PhaseCondition(type=phase_name, status="True", reason=reason, message=state.message)
+    current = new_current_phase(phase_name, reason, state)
     roles = {role: _role_status(role, status, previous, job) for role in ROLES if job.group(role)}
     rendered = BatchPaddleJobStatus(
         phase=phase_name,
@@ -59,7 +61,7 @@ def render_status(status: JobStatusUpdate, previous: Mapping[str, Any], job: Job
         start_time=truncate_to_seconds(state.first_running_at),
         completion_time=truncate_to_seconds(decided_at(state)),
         reason=reason,
-        message=state.message,
+        message=render(state.message),
         restarts=state.restart_count,
         conditions=with_current_phase(read_phase_conditions(previous), current, at),
         root_cause=root_cause_status(state),
@@ -82,7 +84,8 @@ def adopt_external_status(status: Mapping[str, Any], created_at: datetime) -> En
     phase = JobPhase.SUCCEED if external.phase == COMPLETED else JobPhase.FAILED
     start = external.start_time or created_at
     end = external.completion_time or start
-    return EngineState(phase=phase, message="finished by another operator", started_at=start, ended_at=end)
+    finished = message(MessageReason.FINISHED_BY_OTHER_OPERATOR)
+    return EngineState(phase=phase, message=finished, started_at=start, ended_at=end)
 
 
 def _job_mode(job: Job, state: EngineState) -> str:

@@ -38,6 +38,7 @@ class JobMetadata(Struct, frozen=True, kw_only=True, rename="camel"):
     name: str
     namespace: str = "default"
     uid: str = ""
+    generation: int = 0
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     creation_timestamp: datetime = DEFAULT_CREATION_TIME
@@ -68,6 +69,7 @@ def job_fields_from_metadata(raw: Mapping[str, Any], metadata: JobMetadata, kind
         "owner": owner,
         "labels": metadata.labels,
         "created_at": metadata.creation_timestamp,
+        "generation": metadata.generation,
         "is_deleting": metadata.deletion_timestamp is not None,
         "end_request": parse_end_request(metadata.annotations),
     }

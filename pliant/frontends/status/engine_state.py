@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast, overload
 import msgspec
 
 from pliant.errors import InvalidSpec
+from pliant.model.messages import NO_MESSAGE, Message, MessageReason, message
 from pliant.model.state import EngineState, JobPhase, TimelineEntry, Timestamp
 
 STATE_FIELD = "pliant"
@@ -48,8 +49,14 @@ def state_of_external_job(started_at: datetime | None) -> EngineState | None:
     """Return the state of an active job that another operator started, or None if it did not start the job."""
     if started_at is None:
         return None
-    entry = TimelineEntry(at=started_at, reason=str(JobPhase.PENDING), message="started by another operator")
+    started = message(MessageReason.STARTED_BY_OTHER_OPERATOR)
+    entry = TimelineEntry(at=started_at, reason=str(JobPhase.PENDING), message=started)
     return EngineState(phase=JobPhase.PENDING, started_at=started_at, timeline=(entry,))
+
+
+def external_message(text: str) -> Message:
+    """Return the message of a status that another operator wrote."""
+    return message(MessageReason.REPORTED_BY_OTHER_OPERATOR, message=text) if text else NO_MESSAGE
 
 
 def to_json_data(value: Any) -> Any:

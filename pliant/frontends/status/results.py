@@ -83,6 +83,12 @@ def format_ready_replicas(counts: Mapping[str, ReplicaCounts]) -> str:
     return f"{sum(each.active for each in counts.values())}/{sum(each.size for each in counts.values())}"
 
 
+def count_existing_replicas(counts: Mapping[str, ReplicaCounts], group: str) -> int | None:
+    """Return how many replicas of a group have a pod that has not finished; None if there is no such group."""
+    found = counts.get(group)
+    return found.pending + found.scheduled + found.active if found else None
+
+
 def root_cause_status(state: EngineState) -> ReplicaFailureStatus | None:
     """Return the root cause of the job's end or latest restart."""
     return failure_status(state.root_cause) if state.root_cause else None

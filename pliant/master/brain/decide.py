@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from pliant.master.brain import formatting
@@ -60,19 +61,27 @@ def detect_job_completion(context: DecisionContext) -> JobCompletion | None:
     return JobCompletion(has_succeeded=False, reason=reasons[0])
 
 
-DECISION_RULES: Final[tuple[Callable[[DecisionContext], RuleResult | None], ...]] = (
-    create_initial_members,
-    relaunch_failed_members,
-    request_missing_members,
-    replace_hung_members,
-    cancel_pending_growth,
-    reduce_pending_member_resources,
-    remove_replaced_servers,
-    size_workers_by_usage,
-    size_servers_by_usage,
-    replace_overloaded_servers,
-    replace_slowest_straggler,
-    tune_worker_count,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    name: str
+    """As in the table of docs/master.md."""
+    evaluate: Callable[[DecisionContext], RuleResult | None]
+    """Return an action, or only a new state, if the rule applies."""
+
+
+RULES: Final = (
+    Rule(name="create", evaluate=create_initial_members),
+    Rule(name="relaunch", evaluate=relaunch_failed_members),
+    Rule(name="request missing members", evaluate=request_missing_members),
+    Rule(name="hang", evaluate=replace_hung_members),
+    Rule(name="cancel growth", evaluate=cancel_pending_growth),
+    Rule(name="shrink", evaluate=reduce_pending_member_resources),
+    Rule(name="replaced parameter server", evaluate=remove_replaced_servers),
+    Rule(name="size workers by usage", evaluate=size_workers_by_usage),
+    Rule(name="size parameter servers by usage", evaluate=size_servers_by_usage),
+    Rule(name="overloaded parameter server", evaluate=replace_overloaded_servers),
+    Rule(name="straggler", evaluate=replace_slowest_straggler),
+    Rule(name="scale workers", evaluate=tune_worker_count),
 )
 """In order of urgency: initial members, missing members, unschedulable members, improvements."""
 
@@ -95,8 +104,8 @@ def decide_next_action(
     if (completion := detect_job_completion(context)) is not None:
         return completion, context.state
     context = context.with_state(state_with_worker_speeds(context))
-    for rule in DECISION_RULES:
-        result = rule(context)
+    for rule in RULES:
+        result = rule.evaluate(context)
         if result is not None:
             action, state = result
             if action is not None:

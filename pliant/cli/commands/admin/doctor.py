@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pliant.cli.input.kinds_option import add_kinds_option, choose_kinds
 from pliant.cli.output.style import TerminalStyle
-from pliant.errors import ApiError, NoCluster, Unauthorized, UserError
+from pliant.errors import ApiError, ExpiredCredentials, NoCluster, Unauthorized, UserError
 from pliant.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -104,7 +104,8 @@ async def _explain_unauthorized(error: Exception, endpoint: ApiServerEndpoint) -
     credential = await endpoint.credentials.credential() if endpoint.credentials else ANONYMOUS_CREDENTIAL
     expired = describe_expired_credential(endpoint.credentials, credential, SystemClock().now())
     reason = expired or ("the credential was rejected" if endpoint.credentials else "the kubeconfig has no credential")
-    return Unauthorized(401, "Unauthorized", f"{endpoint.url} rejected the request as unauthorized: {reason}")
+    error_type = ExpiredCredentials if expired else Unauthorized
+    return error_type(401, "Unauthorized", f"{endpoint.url} rejected the request as unauthorized: {reason}")
 
 
 async def _examine_without_cluster(reason: str) -> int:
@@ -122,8 +123,8 @@ async def _examine_without_cluster(reason: str) -> int:
 def _report_error(error: Exception) -> int:
     from pliant.cli.explain.cluster_checks import suggest_connection_fix
 
-    message = " ".join(str(error).split())
-    fix = f" — {suggest_connection_fix(error)}" if isinstance(error, ApiError) and "expired" not in message else ""
+    message, is_explained = " ".join(str(error).split()), isinstance(error, ExpiredCredentials)
+    fix = f" — {suggest_connection_fix(error)}" if isinstance(error, ApiError) and not is_explained else ""
     sys.stderr.write(f"{TerminalStyle.for_stream(sys.stderr).red('error')}: {message}{fix}\n")
     return 1
 

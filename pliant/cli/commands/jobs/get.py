@@ -118,14 +118,14 @@ def _ready_text(job_object: JobObject) -> str:
 def group_sizes_text(job_object: JobObject) -> str:
     """Return the size of each group with its bounds: `ps 1, worker 2 [1–4]`."""
     from pliant.cli.explain.group_sizes import size_bounds_text
-    from pliant.engine.sizing import with_applied_sizes
+    from pliant.engine.plans.membership import job_in_effect
 
-    if job_object.job is None:
+    job, state = job_object.job, job_object.state
+    if job is None:
         return "–"
-    job = with_applied_sizes(job_object.job, job_object.job.state) if job_object.job.state else job_object.job
     return ", ".join(
         f"{group.name} {group.size}" + (f" [{bounds}]" if (bounds := size_bounds_text(group)) else "")
-        for group in job.groups
+        for group in (job_in_effect(job, state) if state else job).groups
         if not group.is_master
     )
 

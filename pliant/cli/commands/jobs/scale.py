@@ -38,8 +38,8 @@ def configure(parser: ArgumentParser) -> None:
 async def execute(args: Namespace) -> int:
     from pliant.cli.cluster.job_lookup import find_job
     from pliant.cli.explain.group_sizes import size_bounds_text
-    from pliant.engine.sizing import with_applied_sizes
-    from pliant.engine.status.messages import pluralize
+    from pliant.engine.plans.membership import job_in_effect
+    from pliant.model.english import pluralize
     from pliant.model.job import ResizeMode
 
     async with connect_target(args) as target:
@@ -48,7 +48,7 @@ async def execute(args: Namespace) -> int:
         group = _select_group(job, args.group)
         if group.resize_mode is ResizeMode.FIXED and not job.is_suspended:  # new pods learn the size when it resumes
             raise UserError(f"{group.name} of {job.key.name} cannot be resized: {group.fixed_size_reason}")
-        current = with_applied_sizes(job, job.state).group(group.name) if job.state else group
+        current = job_in_effect(job, job_object.state).group(group.name) if job_object.state else group
         size = await _request_size(target, job_object, group, args.size)
         bounds = f" (bounds {limits})" if (limits := size_bounds_text(group)) else ""
         clamped = f"; {args.size} requested" if size != args.size else ""
@@ -70,7 +70,7 @@ async def execute(args: Namespace) -> int:
 def _require_scalable(job_object: JobObject) -> Job:
     if job_object.job is None:
         raise UserError(f"{job_object.key.name} has an invalid spec: {job_object.parse_error}")
-    if job_object.job.state is not None and job_object.job.state.phase.is_final:
+    if job_object.state is not None and job_object.state.phase.is_final:
         raise UserError(f"{job_object.key.name} has finished ({job_object.phase}); submit it again with the new size")
     return job_object.job
 

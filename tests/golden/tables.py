@@ -1,0 +1,104 @@
+"""The generated tables of docs/: the rules of the engine, and the reasons of events, conditions and messages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pliant.engine.rules import RULES, never
+from pliant.frontends import FRONTENDS, Frontend
+from pliant.model.actions import JobStatusUpdate
+from pliant.model.job import Job
+from pliant.model.messages import MessageReason
+from pliant.model.messages import message as make_message
+from pliant.model.state import EngineState, JobOutcome, JobPhase
+from tests.engine.english_examples import EXAMPLES
+
+HERE = Path(__file__).parent
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+PHASES = [phase for phase in JobPhase if phase is not JobPhase.TERMINATING]
+
+
+def with_tables(text: str) -> str:
+    """Return a page with its generated tables as the code defines them."""
+
+    def table(match: re.Match[str]) -> str:
+        return f"<!-- table: {match[1]} -->\n{TABLES[match[1]]()}<!-- end of table -->"
+
+    return re.sub(r"<!-- table: (\w+) -->\n.*?<!-- end of table -->", table, text, flags=re.DOTALL)
+
+
+def rules_table() -> str:
+    rows = (
+        [
+            str(number),
+            f"`{rule.name}`",
+            rule.condition,
+            rule.while_suspended,
+            "–" if rule.requeue_after is never else "yes",
+        ]
+        for number, rule in enumerate(RULES, 1)
+    )
+    return _table(["", "rule", "applies when", "while suspended", "timer"], rows)
+
+
+def messages_table() -> str:
+    def parameters(reason: MessageReason) -> str:
+        given, _ = EXAMPLES[reason]
+        names = [f"`{name}`" for name in given.parameters if name != "more"]
+        return ", ".join([*names, *(["details"] if given.details else [])]) or "–"
+
+    return _table(
+        ["reason", "parameters", "example"],
+        ([f"`{reason}`", parameters(reason), EXAMPLES[reason][1]] for reason in MessageReason),
+    )
+
+
+def conditions_table() -> str:
+    """One row for each phase: the type and the reason of the condition, by kind."""
+    kinds = {
+        "AITrainingJob": ("elasticdeeplearning.ai", "AITrainingJob"),
+        "ElasticJob": ("elastic.iml.github.io", "ElasticJob"),
+        "kubeflow.org, such as PyTorchJob": ("kubeflow.org", "PyTorchJob"),
+        "PaddleJob of batch.paddlepaddle.org": ("batch.paddlepaddle.org", "PaddleJob"),
+        "DL kinds, such as MXJob of mpba.fbk.eu": ("mpba.fbk.eu", "MXJob"),
+    }
+    samples = [(FRONTENDS[key], _sample(FRONTENDS[key])) for key in kinds.values()]
+    rows = ([f"`{phase}`", *(_condition(frontend, job, phase) for frontend, job in samples)] for phase in PHASES)
+    return _table(["phase of the engine", *kinds], rows)
+
+
+def _condition(frontend: Frontend, job: Job, phase: JobPhase) -> str:
+    ended = make_message(MessageReason.TRAINING_COMPLETED)
+    outcome = JobOutcome(phase=phase, message=ended, at=NOON) if phase.is_final else None
+    state = EngineState(phase=phase, started_at=NOON, outcome=outcome, ended_at=NOON if outcome else None)
+    status = frontend.render_status(JobStatusUpdate(state=state), {}, job)
+    current = _conditions(status)[-1]
+    return f"`{current['type']}`, `{current['reason']}`"
+
+
+def _conditions(status: dict[str, Any]) -> list[dict[str, Any]]:
+    found = status.get("conditions") or status["status"]["conditions"]
+    assert isinstance(found, list)
+    return found
+
+
+def _sample(frontend: Frontend) -> Job:
+    for path in sorted(HERE.glob("*/*.in.yaml")):
+        raw = yaml.safe_load(path.read_text())
+        if (raw["apiVersion"].split("/")[0], raw["kind"]) == (frontend.group, frontend.kind):
+            return frontend.parse(raw)
+    raise AssertionError(f"no golden file of {frontend.kind} ({frontend.group})")
+
+
+def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [titles, ["---"] * len(titles), *rows]
+    return "".join(f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
+
+
+TABLES = {"rules": rules_table, "messages": messages_table, "conditions": conditions_table}
