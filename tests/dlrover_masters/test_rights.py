@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from asyncio.subprocess import DEVNULL, Process
-from collections.abc import AsyncIterator, Iterator
+from asyncio.subprocess import STDOUT, Process
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from tests.scenarios.jobs import Manifest
 from tests.scenarios.nodes import Ends, PaperNodes, paper_nodes
 
 MASTERS = [Master(version, platform) for version in RELEASES for platform in ("pyk8s", "k8s")]
+LOG = "master.log"
 pytestmark = [pytest.mark.dlrover, pytest.mark.timeout(400)]
 
 
@@ -46,9 +47,10 @@ async def started(master: Master, stage: Stage, site: Site, folder: Path) -> Asy
     places = {"KUBECONFIG": str(kubeconfig), "DLROVER_EVENT_FILE_DIR": str(folder), "POD_IP": "127.0.0.1"}
     command = master.group(stage.namespace, "t", 0)["template"]["spec"]["containers"][0]["command"]
     command[-1] = str(_free_port())  # others may run beside it
-    process = await asyncio.create_subprocess_exec(
-        *command, env={**os.environ, **places}, cwd=folder, stdout=DEVNULL, stderr=DEVNULL
-    )
+    with (folder / LOG).open("wb") as log:
+        process = await asyncio.create_subprocess_exec(
+            *command, env={**os.environ, **places}, cwd=folder, stdout=log, stderr=STDOUT
+        )
     try:
         yield process
     finally:
@@ -65,13 +67,21 @@ async def test_a_master_does_its_work_with_the_rights_it_is_given(
         await stage.submit(on_paper(allreduce(master, stage.namespace, "t"), nodes))
         await stage.until(lambda: stage.phase("t") == "Running", "a master on paper", SLOW)
         async with started(master, stage, site, tmp_path) as process:
-            for member in await stage.until_running("t", 2):
+            members = await stage.until_running("t", 2)
+            await until_noticed(tmp_path / LOG, members)
+            for member in members:
                 nodes.order(member, Ends(0))
-            # Members that end at once may end before the master watches them; then its next list tells it.
-            async with asyncio.timeout(LIST + TICK + SLOW):
+            async with asyncio.timeout(TICK + SLOW):
                 assert await process.wait() == 0
         nodes.order(master_pod("t"), Ends(0))
         await stage.until_over("t")
+
+
+async def until_noticed(log: Path, members: Iterable[str]) -> None:
+    """Wait until a master knows of its members: it would wait for ever for one that ends before its watch begins."""
+    async with asyncio.timeout(LIST + SLOW):
+        while any(f"{member} status change" not in log.read_text(errors="replace") for member in members):  # noqa: ASYNC110 - a file
+            await asyncio.sleep(0.5)
 
 
 def on_paper(job: Manifest, nodes: PaperNodes) -> Manifest:
