@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
+from pliant.controllers.accepted_specs import AcceptedSpecs
 from pliant.controllers.apply import ActionApplier
 from pliant.controllers.autoscale.recommendations import RecommendationStore
 from pliant.controllers.masters import OWNER_UID_INDEX, MasterCreatedObjects
@@ -17,8 +18,10 @@ from pliant.controllers.progress_reports import ProgressReceiver, progress_field
 from pliant.engine.decide import decide, shortest_wait
 from pliant.errors import InvalidSpec, RetryLater
 from pliant.frameworks import CombinedFramework
+from pliant.frontends.accepted_spec import ParsedJob
 from pliant.frontends.frontend import Frontend
 from pliant.frontends.status.engine_state import STATE_FIELD, raw_status
+from pliant.frontends.status.rejection import with_rejection, with_same_rejection, without_rejection
 from pliant.kube.cache.store import ObjectStore
 from pliant.kube.client import KubeClient
 from pliant.kube.codec import build_merge_patch
@@ -31,7 +34,6 @@ from pliant.model.labels import MANAGED_BY_VALUE
 from pliant.model.messages import MessageReason, message
 from pliant.model.operator_config import OperatorConfig
 from pliant.model.scale_plans import ScalePlan
-from pliant.model.state import EngineState
 from pliant.plugins.registry import framework_of
 from pliant.runtime.clock import Clock
 
@@ -72,6 +74,7 @@ class JobReconciler:
         self._jobs = jobs
         self._dependencies = dependencies
         self._create_errors: dict[JobKey, dict[str, str]] = {}
+        self._accepted_specs = AcceptedSpecs(frontend, client, dependencies.applier)
         stores = (dependencies.pods, masters.pods) if masters else (dependencies.pods,)
         self._orphan_cleaners = [OrphanPodCleaner(client, clock, self.resource, pods) for pods in stores]
 
@@ -81,12 +84,11 @@ class JobReconciler:
         orphan_wait = await self._delete_orphans(key, uid)
         if raw is None:
             self._create_errors.pop(key, None)
+            self._accepted_specs.forget(key)
             self._unregister_from_autoscaler(key)
             return orphan_wait
         try:
-            state = self._frontend.load_state(raw)
-            job = self._frontend.parse(raw, state)
-            return shortest_wait(orphan_wait, await self._reconcile_job(job, state, raw))
+            return shortest_wait(orphan_wait, await self._reconcile_with_fallback(key, raw))
         except InvalidSpec as error:
             # The autoscaler must not plan with a job that cannot follow its recommendations.
             self._unregister_from_autoscaler(key)
@@ -102,11 +104,25 @@ class JobReconciler:
             *[await orphans.delete_orphans(key, live_uid, nodes, config) for orphans in self._orphan_cleaners]
         )
 
-    async def _reconcile_job(self, job: Job, state: EngineState | None, raw: Mapping[str, Any]) -> timedelta | None:
+    async def _reconcile_with_fallback(self, key: JobKey, raw: Mapping[str, Any]) -> timedelta | None:
+        """Reconcile a job; if the engine finds that its spec cannot be carried out, with the last accepted spec."""
+        parsed = await self._accepted_specs.parse(key, raw)
+        try:
+            return await self._reconcile_job(parsed, raw)
+        except InvalidSpec as error:
+            if parsed.rejection is not None:
+                raise
+            return await self._reconcile_job(await self._accepted_specs.fall_back(key, raw, parsed.state, error), raw)
+
+    async def _reconcile_job(self, parsed: ParsedJob, raw: Mapping[str, Any]) -> timedelta | None:
         """Decide on a valid job and apply the decision; return when to reconcile it again."""
-        if job.managed_by not in ("", MANAGED_BY_VALUE):
-            self._unregister_from_autoscaler(job.key)
+        state = parsed.state
+        if parsed.job.managed_by not in ("", MANAGED_BY_VALUE):
+            self._unregister_from_autoscaler(parsed.job.key)
             return None
+        job = await self._accepted_specs.accept(parsed, raw)
+        if await self._sync_rejection(job, raw, parsed.rejection):
+            return None  # the status write triggers the next reconcile
         cluster = self._dependencies
         if cluster.recommendations.job_observer is not None:
             progress = progress_fields(raw_status(raw)).get("progress", {})
@@ -130,6 +146,21 @@ class JobReconciler:
             unchanged = JobStatusUpdate(state=state, replica_counts=state.replica_counts)
             decision = replace(decision, status=unchanged)
         return await self._act(job, raw, decision, wait)
+
+    async def _sync_rejection(self, job: Job, raw: Mapping[str, Any], rejection: InvalidSpec | None) -> bool:
+        """Add, update or remove the condition SpecRejected; return whether the status was written."""
+        before, path = raw_status(raw), self._frontend.conditions_path
+        if rejection is None:
+            after = without_rejection(before, path)
+        else:
+            generation = raw["metadata"].get("generation", 0)
+            after = with_rejection(before, path, rejection, self._clock.now(), generation)
+        if after == before:
+            return False
+        await self._patch_raw_status(job.key, raw, after)
+        if rejection is not None:
+            self._emit_warning(job.key, raw, MessageReason.SPEC_REJECTED, str(rejection))
+        return True
 
     async def _act(
         self, job: Job, raw: Mapping[str, Any], decision: Act, plan_wait: timedelta | None
@@ -176,7 +207,9 @@ class JobReconciler:
         before = raw_status(raw)
         receiver = self._dependencies.progress_receiver
         progress = receiver.status_fields(job) if receiver else {}
-        rendered = self._frontend.render_status(status, before, job)
+        path = self._frontend.conditions_path
+        rendered = self._frontend.render_status(status, without_rejection(before, path), job)
+        rendered = with_same_rejection(rendered, path, before)
         await self._patch_raw_status(job.key, raw, {**rendered, **progress_fields(before), **progress})
 
     def _record_create_errors(self, job: Job, create_errors: dict[str, str]) -> bool:

@@ -18,6 +18,7 @@ from pliant.controllers.node_faults import NODE_INDEX, NodeFaultDetector, node_i
 from pliant.controllers.orphan_pods import JOB_NAME_INDEX, job_name_index_keys
 from pliant.controllers.progress_reports import ProgressReceiver
 from pliant.errors import ApiError, Forbidden, InvalidSpec
+from pliant.frontends.accepted_spec import parse_stored_job
 from pliant.frontends.frontend import Frontend
 from pliant.kube.cache.informer import Informer
 from pliant.kube.cache.multi_namespace import AnyInformer, create_informer
@@ -180,10 +181,9 @@ class Operator:
                 if raw is None:
                     continue
                 with suppress(InvalidSpec):
-                    state = kind.frontend.load_state(raw)
-                    job = kind.frontend.parse(raw, state)
-                    if job.managed_by in ("", MANAGED_BY_VALUE):
-                        yield job, state
+                    parsed = parse_stored_job(kind.frontend, raw)
+                    if parsed.job.managed_by in ("", MANAGED_BY_VALUE):
+                        yield parsed.job, parsed.state
 
     def _enqueue_job(self, job: Job) -> None:
         self._kinds[job.owner.api_version, job.owner.kind].controller.queue.add(job.key)

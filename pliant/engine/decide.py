@@ -50,7 +50,8 @@ def decide(  # noqa: PLR0913 - everything that a decision depends on
     if job.is_deleting:
         return Act()  # the garbage collector deletes the dependents
     spec = apply_master_defaults(job, config)
-    state = replace(before or _initial_state(now), observed_generation=spec.generation)
+    state = before or _initial_state(now)
+    state = replace(state, observed_generation=spec.generation, accepted_spec=spec.accepted_spec)
     state = with_size_requests(spec, recommendations, state, now)
     state = raise_attempts_to_observed(spec, observed, state)
     state = without_finished_plan_executions(without_members_of_failed_plans(state, spec, observed), observed)

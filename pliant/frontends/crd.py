@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +53,8 @@ class CustomKind:
     status_type: Any
     printer_columns: tuple[PrinterColumn, ...] = ()
     scale_paths: CrdScalePaths | None = None
+    conditions_path: str = ".status.conditions"
+    """The JSON path of the conditions; empty if the kind has none."""
 
     @property
     def plural(self) -> str:
@@ -116,10 +118,19 @@ def _version_entry(kind: CustomKind, version: str) -> dict[str, Any]:
         "name": version,
         "served": True,
         "storage": version == kind.version,
-        "additionalPrinterColumns": [_printer_column_entry(column) for column in kind.printer_columns],
+        "additionalPrinterColumns": [*map(_printer_column_entry, (*kind.printer_columns, *_rejected_column(kind)))],
         "schema": {"openAPIV3Schema": schema},
         "subresources": _subresources(kind.scale_paths),
     }
+
+
+def _rejected_column(kind: CustomKind) -> Iterator[PrinterColumn]:
+    """Yield the column that shows whether the operator continues with an earlier spec."""
+    if kind.conditions_path:
+        path = f'{kind.conditions_path}[?(@.type=="SpecRejected")].status'
+        yield PrinterColumn(
+            name="Rejected", type="string", json_path=path, description="Whether the latest edit was rejected."
+        )
 
 
 def structural_schema(struct_type: Any) -> dict[str, Any]:

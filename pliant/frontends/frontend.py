@@ -104,6 +104,11 @@ class Frontend(CustomResourceType, Protocol):
         return ""
 
     @property
+    def conditions_path(self) -> tuple[str, ...]:
+        """The path of the conditions in the status."""
+        return ("conditions",)
+
+    @property
     def plan_frontend(self) -> PlanFrontend | None:
         """The front end of the scale plans for jobs of this kind, if there are any."""
         return None

@@ -77,6 +77,7 @@ KIND_DEFINITION = CustomKind(
     description="Membership changes requested for an ElasticJob by its master or by a user.",
     spec_type=ScalePlanSpec,
     status_type=ScalePlanStatus,
+    conditions_path="",
     printer_columns=(
         PrinterColumn(name="Phase", type="string", json_path=".status.phase"),
         PrinterColumn(name="Job", type="string", json_path=".spec.ownerJob"),

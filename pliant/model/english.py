@@ -206,6 +206,7 @@ TEMPLATES: Final[Mapping[str, str | Callable[[Message], str]]] = {
     MessageReason.REPLACEMENT_FAILED: "the replacement failed; the member to replace stays",
     MessageReason.SPEC_WARNING: "{message}",
     MessageReason.INVALID_SPEC: "{message}",
+    MessageReason.SPEC_REJECTED: "the job continues with the last accepted spec: {message}",
     MessageReason.FAILED_GRANT_ACCESS: "{message}",
     MessageReason.EVENTS_SUPPRESSED: "further events with this reason are only counted",
     MessageReason.STATUS_PRUNED: "{message}",

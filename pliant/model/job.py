@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from pliant.errors import InvalidSpec
-from pliant.model.state import GroupMember, JobPhase, SizeRequester
+from pliant.model.state import AcceptedSpec, GroupMember, JobPhase, SizeRequester
 
 
 class JobKey(NamedTuple):
@@ -234,6 +234,8 @@ class Job:
     created_at: datetime
     generation: int = 0
     """Increases with every change of the spec."""
+    accepted_spec: AcceptedSpec | None = None
+    """The spec in its stored form."""
     is_deleting: bool = False
     warnings: tuple[str, ...] = ()
     """Problems of the spec that do not prevent the job from running; each is emitted as one event."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from typing import Any
 
 from pliant.model.framework import Rank
-from pliant.model.job import Job, JobKey, Naming, ReplicaGroup
+from pliant.model.job import Job, JobKey, Naming, Owner, ReplicaGroup
 
 API_GROUP_LABEL = "GroupName"
 API_GROUP_LABEL_VALUE = "elasticdeeplearning.ai"
@@ -82,6 +83,21 @@ def job_labels(job: Job) -> dict[str, str]:
         JOB_NAME_ALIAS_LABEL: job.key.name,
         MANAGED_BY_LABEL: MANAGED_BY_VALUE,
     }
+
+
+@lru_cache(maxsize=256)
+def owner_references(owner: Owner) -> tuple[Mapping[str, Any], ...]:
+    """Return the `ownerReferences` of the objects of a job, which all of them share."""
+    return (
+        {
+            "apiVersion": owner.api_version,
+            "kind": owner.kind,
+            "name": owner.name,
+            "uid": owner.uid,
+            "controller": True,
+            "blockOwnerDeletion": True,
+        },
+    )
 
 
 def replica_selector(job: Job, group: ReplicaGroup, index: int) -> dict[str, str]:

@@ -108,6 +108,7 @@ class MessageReason(StrEnum):
     # Warnings.
     SPEC_WARNING = "SpecWarning"
     INVALID_SPEC = "InvalidSpec"
+    SPEC_REJECTED = "SpecRejected"
     FAILED_GRANT_ACCESS = "FailedGrantAccess"
     EVENTS_SUPPRESSED = "EventsSuppressed"
     STATUS_PRUNED = "StatusPruned"

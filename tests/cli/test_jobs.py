@@ -23,11 +23,13 @@ from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.storage.store import Store
 from pliant.errors import Forbidden, UserError
 from pliant.frontends import FRONTENDS
+from pliant.frontends.accepted_spec import accept_spec
 from pliant.frontends.status.engine_state import dump_state
 from pliant.kube.client import KubeClient
 from pliant.kube.transport.base import Reply, Request
 from pliant.model.state import EngineState, JobPhase, ReplicaCounts
 from pliant.runtime.clock import SystemClock
+from tests.builders import NOON
 from tests.cli.toy_node import JOB
 from tests.frontends.paddle_batch import PDJ, raw_pdj, role
 
@@ -126,3 +128,15 @@ async def test_a_job_edited_into_nonsense_still_tells_how_many_of_its_members_ru
     assert nonsense.state is not None
     assert nonsense.state.replica_counts == counts
     assert parse_job_object(one.frontend, {**broken, "status": {"pliant": {"phase": 7}}}).state is None
+
+
+def test_a_refused_edit_is_shown_beside_the_phase() -> None:
+    raw = raw_pdj(worker=role(2))
+    state = EngineState(phase=JobPhase.RUNNING, started_at=NOON, accepted_spec=accept_spec(raw, None))
+    edited = {**raw_pdj(worker={**role(2), "requests": 5, "limits": 1}), "status": {"pliant": dump_state(state)}}
+    shown = parse_job_object(PDJ, edited)
+    assert (shown.phase, shown.parse_error) == ("Running", "")
+    assert shown.job is not None
+    assert [group.size for group in shown.job.groups] == [2]
+    assert shown.rejection.startswith("spec.worker.requests")
+    assert shown.message.endswith(shown.rejection)

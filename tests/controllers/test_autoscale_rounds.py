@@ -278,7 +278,7 @@ async def test_a_deleted_job_is_no_longer_planned_for() -> None:
 
 
 @on_virtual_time
-async def test_nobody_counts_on_the_room_of_a_job_that_can_no_longer_be_understood() -> None:
+async def test_a_job_whose_edit_is_refused_goes_on_making_room() -> None:
     async with staged() as stage:
         await stage.submit("demo")
         await seconds(5)
@@ -290,9 +290,6 @@ async def test_nobody_counts_on_the_room_of_a_job_that_can_no_longer_be_understo
         await stage.pod("service", "2")
         await seconds(10)
         assert (await stage.places.of("service")).startswith("node-")
-        assert await stage.sizes("demo", "other") == [4, 1]
-        await stage.client.patch(JOBS, "default", "demo", {"metadata": {"annotations": None}})
-        await seconds(60)
-        assert await stage.sizes("demo", "other") == [3, 2]
-        why = "shares capacity with default/other/worker"
-        assert (await stage.resizes("demo"))[-1] == resized("worker", 4, 3, "autoscaler", why)
+        assert await stage.sizes("demo", "other") == [3, 3]
+        assert stage.operator.autoscaler is not None
+        assert {each.key.name for each in stage.operator.autoscaler.scalable_jobs} == {"demo", "other"}

@@ -173,6 +173,10 @@ EXAMPLES: dict[MessageReason, tuple[Message, str]] = {
         message(R.INVALID_SPEC, message="spec.replicaSpecs: needs at least one group"),
         "spec.replicaSpecs: needs at least one group",
     ),
+    R.SPEC_REJECTED: (
+        message(R.SPEC_REJECTED, message="spec.replicaSpecs.ps: cannot be removed"),
+        "the job continues with the last accepted spec: spec.replicaSpecs.ps: cannot be removed",
+    ),
     R.FAILED_GRANT_ACCESS: (message(R.FAILED_GRANT_ACCESS, message="forbidden"), "forbidden"),
     R.EVENTS_SUPPRESSED: (message(R.EVENTS_SUPPRESSED), "further events with this reason are only counted"),
     R.STATUS_PRUNED: (

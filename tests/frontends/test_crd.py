@@ -137,7 +137,7 @@ def test_a_kind_may_do_without_scale_short_names_and_columns() -> None:
     spec = build_crd(kind)["spec"]
     assert "shortNames" not in spec["names"]
     assert spec["versions"][0]["subresources"] == {"status": {}}
-    assert spec["versions"][0]["additionalPrinterColumns"] == []
+    assert [each["name"] for each in spec["versions"][0]["additionalPrinterColumns"]] == ["Rejected"]
 
 
 CRDS = [crd for end in FRONTENDS.values() for crd in required_crds(end)]
@@ -212,6 +212,7 @@ def test_the_columns_people_see() -> None:
         ("Restarts", 0),
         ("Age", 0),
         ("Reason", 1),
+        ("Rejected", 0),
     ]
     assert crd["spec"]["names"]["shortNames"] == ["aitj"]
     assert crd["spec"]["names"]["categories"] == ["pliant"]

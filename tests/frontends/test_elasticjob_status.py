@@ -158,5 +158,5 @@ def test_words_that_are_none_of_ours_are_passed_over(junk: Any) -> None:
 def test_the_columns_people_see() -> None:
     version = EJ.crd()["spec"]["versions"][0]
     columns = [(column["name"], column.get("priority", 0)) for column in version["additionalPrinterColumns"]]
-    assert columns == [("Phase", 0), ("Workers", 0), ("Age", 0), ("Plan", 1), ("Message", 1)]
+    assert columns == [("Phase", 0), ("Workers", 0), ("Age", 0), ("Plan", 1), ("Message", 1), ("Rejected", 0)]
     assert version["subresources"]["scale"]["specReplicasPath"] == ".spec.replicaSpecs.worker.replicas"

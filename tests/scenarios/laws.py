@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pliant.frontends.status.rejection import SPEC_REJECTED_CONDITION
 from pliant.kube.codec import WatchEventType
 from pliant.model.state import PHASE_TRANSITIONS, JobPhase
 
@@ -89,7 +90,8 @@ def _bad_statuses(jobs: Sequence[Change]) -> Iterator[str]:
     restarts: dict[tuple[str, str], int] = {}
     for change in jobs:
         status = change.object.get("status") or {}
-        truths = [entry["status"] for entry in status.get("conditions") or ()]
+        phases = (entry for entry in status.get("conditions") or () if entry["type"] != SPEC_REJECTED_CONDITION)
+        truths = [entry["status"] for entry in phases]
         if truths and truths != ["False"] * (len(truths) - 1) + ["True"]:
             yield f"{change.name} has conditions {truths}"
         for group, count in (status.get("RestartCount") or {}).items():

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from pliant.errors import AlreadyExists, NotFound
 from pliant.frontends import FRONTENDS
+from pliant.frontends.status.rejection import find_rejection
 from pliant.kube.client import KubeClient
 from pliant.kube.codec import WatchEventType
 from pliant.kube.resources import EVENTS, NAMESPACES, PODS, SERVICE_ACCOUNTS, SERVICES, Resource
@@ -196,8 +197,13 @@ class Scene:
         return {event["reason"]: message_of(event) for event in about if event["involvedObject"]["kind"] == kind}
 
     def complaint(self, name: str) -> str:
-        """What an event says about an invalid spec; empty if there is none."""
-        return text_of(self.events(name).get("InvalidSpec", NO_MESSAGE))
+        """What an event says about an invalid spec or a refused edit; empty if there is none."""
+        events = self.events(name)
+        return text_of(events.get("SpecRejected") or events.get("InvalidSpec", NO_MESSAGE))
+
+    def rejection(self, name: str) -> str:
+        """Why the latest edit of a job was refused; empty if it was not."""
+        return str(find_rejection(self.status(name), ("conditions",)).get("message", ""))
 
     async def log(self, pod: str) -> str:
         """All that a pod has written so far."""

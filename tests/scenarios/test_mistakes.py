@@ -33,10 +33,10 @@ async def test_a_running_job_that_is_broken_by_an_edit_trains_on_and_is_mended(s
     await scene.submit(job("t", {"worker": group(FOREVER, 2)}))
     await scene.until_phase("t", "Running")
     await scene.edit("t", {"spec": {"restartingExitCode": "x"}})
-    await scene.until(lambda: scene.status("t")["message"].startswith(PROBLEM), "the complaint")
+    await scene.until(lambda: scene.rejection("t").startswith(PROBLEM), "the complaint")
     assert scene.phase("t") == "Running"
     await scene.edit("t", {"spec": {"restartingExitCode": None}})
-    await scene.until(lambda: scene.status("t")["reason"] == "TrainingJobRunning", "the complaint gone")
+    await scene.until(lambda: not scene.rejection("t"), "the complaint gone")
     assert scene.message("t") == ALL_RUNNING
     assert [len(scene.made(f"t-worker-{index}")) for index in (0, 1)] == [1, 1]
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from pliant.cli.cluster.target import ClusterTarget
 from pliant.controllers.job import resource_of
 from pliant.errors import Forbidden, InvalidSpec, NotFound, UserError
+from pliant.frontends.accepted_spec import parse_stored_job
 from pliant.frontends.frontend import Frontend
 from pliant.frontends.status.engine_state import raw_status
 from pliant.kube.resources import Resource
@@ -37,6 +38,7 @@ class JobObject:
     job: Job | None
     state: EngineState | None  # None if no operator has reconciled the job yet
     parse_error: str = ""  # empty if the spec is valid
+    rejection: str = ""  # why the latest edit was rejected; then `job` is that of the last accepted spec
 
     @property
     def key(self) -> JobKey:
@@ -69,7 +71,8 @@ class JobObject:
             return self.parse_error
         if self.job is not None and self.job.managed_by not in ("", MANAGED_BY_VALUE):
             return f"managed by {self.job.managed_by} ({self.frontend.run_policy_path}.managedBy)"
-        return render(self.state.message) if self.state else "not reconciled by an operator yet"
+        text = render(self.state.message) if self.state else "not reconciled by an operator yet"
+        return f"{text}; the latest edit is rejected: {self.rejection}" if self.rejection else text
 
     @property
     def has_all_replicas_running(self) -> bool:
@@ -83,11 +86,13 @@ class JobObject:
 
 def parse_job_object(frontend: Frontend, raw: Mapping[str, Any]) -> JobObject:
     """Parse a job; a job with an invalid spec is returned with its parse error and its stored state."""
-    state = None
     try:
-        state = frontend.load_state(raw)
-        return JobObject(frontend=frontend, raw=raw, job=frontend.parse(raw, state), state=state)
+        job, state, rejection = parse_stored_job(frontend, raw)
+        return JobObject(frontend=frontend, raw=raw, job=job, state=state, rejection=str(rejection or ""))
     except InvalidSpec as error:  # its pods may be running nevertheless
+        state = None
+        with suppress(InvalidSpec):
+            state = frontend.load_state(raw)
         return JobObject(frontend=frontend, raw=raw, job=None, state=state, parse_error=str(error))
 
 

@@ -143,6 +143,11 @@ def _explain_job_policies(evidence: JobEvidence) -> Iterator[ExplanationReason]:
         yield ExplanationReason(text=f"{policy_path}.managedBy is {job.managed_by}: this operator ignores the job.")
     elif state is None and evidence.now - job.created_at > UNRECONCILED_AFTER:
         yield ExplanationReason(text="No operator reconciles it: none is running, or none watches this namespace.")
+    if evidence.job_object.rejection:
+        problem = evidence.job_object.rejection
+        yield ExplanationReason(
+            text=f"The latest edit is rejected, the job continues with the spec before it: {problem}."
+        )
     if job.is_deleting:
         yield ExplanationReason(text="It is being deleted.")
     if job.end_request is not None:

@@ -30,6 +30,10 @@ def suggest_remedies(job_object: JobObject, replicas: Sequence[Replica], context
     if job.managed_by not in ("", MANAGED_BY_VALUE):
         yield f"check {job.managed_by}, or submit the job without {job_object.frontend.run_policy_path}.managedBy"
         return
+    if job_object.rejection:
+        field = job_object.rejection.partition(":")[0]
+        kind = unambiguous_kind_name(job_object.frontend, job_object.frontend.plural)
+        yield f"undo the edit of {field}: kubectl edit {kind} {name}"
     if state is None:
         yield "start an operator: `pliant up` starts one, `pliant install` installs one on a cluster"
         yield "check its requirements: pliant doctor"

@@ -24,6 +24,7 @@ from pliant.controllers.job import resource_of
 from pliant.controllers.operator import Operator
 from pliant.controllers.progress_reports import ProgressReceiver
 from pliant.embedded.registry.kind_registry import KindRegistry
+from pliant.frontends.accepted_spec import parse_stored_job
 from pliant.frontends.frontend import Frontend
 from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
@@ -157,8 +158,7 @@ class RunSession:
             self._changed.clear()
 
     def _update_job(self, frontend: Frontend, raw: dict[str, Any]) -> None:
-        state = frontend.load_state(raw)
-        job = frontend.parse(raw, state)
+        job, state, _ = parse_stored_job(frontend, raw)
         self._run_state.update_job(job, state)
         if state is not None:
             self._show_transitions(job, state)

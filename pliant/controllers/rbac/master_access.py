@@ -7,13 +7,12 @@ from typing import Any
 
 from pliant.controllers.rbac.operator_roles import RBAC_API_GROUP, policy_rule
 from pliant.controllers.rbac.permissions import master_permissions
-from pliant.engine.pods.manifests import owner_references
 from pliant.errors import AlreadyExists, Forbidden, NotFound, RetryLater
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import SERVICE_ACCOUNTS, Resource
 from pliant.model.actions import GrantMasterAccess
 from pliant.model.job import Job
-from pliant.model.labels import job_labels, replica_service_name
+from pliant.model.labels import job_labels, owner_references, replica_service_name
 
 ROLES_RESOURCE = Resource(RBAC_API_GROUP, "v1", "roles", "Role")
 ROLE_BINDINGS_RESOURCE = Resource(RBAC_API_GROUP, "v1", "rolebindings", "RoleBinding")

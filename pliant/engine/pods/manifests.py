@@ -8,9 +8,10 @@ from typing import Any
 
 from pliant.engine.pods.shared_environment import SharedEnvironment
 from pliant.model.framework import Rank
-from pliant.model.job import Job, Owner, Port
+from pliant.model.job import Job, Port
 from pliant.model.labels import (
     job_labels,
+    owner_references,
     pod_labels,
     rank_service_name,
     replica_labels,
@@ -162,18 +163,3 @@ def _with_resources(container: Mapping[str, Any], resources: Mapping[str, str]) 
     before = container.get("resources") or {}
     after = {kind: {**(before.get(kind) or {}), **resources} for kind in ("requests", "limits")}
     return {**container, "resources": {**before, **after}}
-
-
-@lru_cache(maxsize=256)
-def owner_references(owner: Owner) -> tuple[Mapping[str, Any], ...]:
-    """Return the `ownerReferences` of the objects of a job, which all of them share."""
-    return (
-        {
-            "apiVersion": owner.api_version,
-            "kind": owner.kind,
-            "name": owner.name,
-            "uid": owner.uid,
-            "controller": True,
-            "blockOwnerDeletion": True,
-        },
-    )

@@ -45,6 +45,7 @@ KIND_DEFINITION = CustomKind(
     description="A training job whose own master controls its membership.",
     spec_type=ElasticJobSpec,
     status_type=ElasticJobStatus,
+    conditions_path=".status.status.conditions",
     printer_columns=(
         PrinterColumn(name="Phase", type="string", json_path=".status.phase"),
         PrinterColumn(name="Workers", type="string", json_path=".status.workers", description="Ready workers."),
@@ -75,6 +76,7 @@ class ElasticJobFrontend(Frontend):
     add_validation_error = staticmethod(status.add_validation_error)
     has_validation_error = staticmethod(status.has_validation_error)
     adopt_status = staticmethod(status.adopt_external_status)
+    conditions_path = ("status", "conditions")
     run_policy_path = "spec"
     plan_frontend = ScalePlanFrontend()
     master_pods_job_label = JOB_LABEL

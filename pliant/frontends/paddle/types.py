@@ -121,6 +121,7 @@ class PaddleJobStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     reason: fields.Message = ""
     invalid: Annotated[str, field_doc("Validation error of the spec; absent if the spec is valid.")] = ""
     ready: fields.Ready = ""
+    conditions: fields.JobConditions = ()
     replicas: Annotated[int | None, field_doc("Number of trainers.")] = None
     selector: fields.Selector = ""
     restarts: fields.Restarts = None

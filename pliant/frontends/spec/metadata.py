@@ -75,6 +75,11 @@ def job_fields_from_metadata(raw: Mapping[str, Any], metadata: JobMetadata, kind
     }
 
 
+def is_end_annotation(name: str) -> bool:
+    """Return whether an annotation of this name requests the end of a job."""
+    return name.rpartition("/")[2].casefold() in END_PHASE_BY_ANNOTATION
+
+
 def parse_end_request(annotations: Mapping[str, str]) -> EndRequest | None:
     """Return the end that an annotation requests, if any; the value of the annotation is the message."""
     for key in sorted(annotations):

@@ -1,0 +1,116 @@
+"""The last accepted spec of a job, which stays in effect while an edit of the job is rejected."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from pliant.errors import InvalidSpec
+from pliant.frontends.frontend import Frontend
+from pliant.frontends.spec.metadata import is_end_annotation
+from pliant.model.actions import CreateConfigMap
+from pliant.model.job import Job
+from pliant.model.labels import job_labels, owner_references
+from pliant.model.state import AcceptedSpec, EngineState, relevant_annotations
+
+MAX_STORED_CHARS = 32 * 1024
+"""The limit of a spec in the status, which is read and written often; a longer one is stored in a ConfigMap."""
+SPEC_DATA_KEY = "spec"
+_OTHER_FIELDS = frozenset({"apiVersion", "kind", "metadata", "status"})
+
+
+class ParsedJob(NamedTuple):
+    job: Job
+    state: EngineState | None
+    rejection: InvalidSpec | None = None
+    """Why the spec was rejected; then the job is that of the last accepted spec."""
+
+
+def parse_stored_job(frontend: Frontend, raw: Mapping[str, Any]) -> ParsedJob:
+    """Parse an object of the API server; raise InvalidSpec if it is invalid and its status holds no accepted spec."""
+    state = frontend.load_state(raw)
+    try:
+        return ParsedJob(frontend.parse(raw, state), state)
+    except InvalidSpec as error:
+        if state is None or state.accepted_spec is None:
+            raise
+        return parse_accepted_spec(frontend, raw, state, state.accepted_spec, error)
+
+
+def parse_accepted_spec(
+    frontend: Frontend,
+    raw: Mapping[str, Any],
+    state: EngineState | None,
+    accepted: AcceptedSpec,
+    rejection: InvalidSpec,
+) -> ParsedJob:
+    """Return the job of the accepted spec; raise the rejection if that spec is not valid either.
+
+    Of the rejected edit, only `suspend` and the annotations that end a job take effect.
+    """
+    try:
+        restored = _restore_spec(raw, accepted, frontend.run_policy_path)
+        return ParsedJob(frontend.parse(restored, state), state, rejection)
+    except InvalidSpec:
+        raise rejection from None
+
+
+def accept_spec(raw: Mapping[str, Any], state: EngineState | None) -> AcceptedSpec:
+    """Return the valid spec of an object in its stored form."""
+    metadata = raw["metadata"]
+    before = state.accepted_spec if state is not None else None
+    if before is not None and before.is_of(metadata):
+        return before
+    fields = {name: value for name, value in raw.items() if name not in _OTHER_FIELDS}
+    data = base64.b85encode(zlib.compress(msgspec.json.encode(fields, order="sorted"), 9)).decode()
+    annotations = relevant_annotations(metadata)
+    return AcceptedSpec(generation=metadata.get("generation", 0), annotations=annotations, data=data)
+
+
+def move_to_config_map(accepted: AcceptedSpec, job: Job) -> tuple[AcceptedSpec, CreateConfigMap]:
+    """Return a long spec without its data, and the ConfigMap that holds the data."""
+    name = f"{job.key.name}-spec-{blake2b(accepted.data.encode(), digest_size=4).hexdigest()}"
+    metadata = {
+        "name": name,
+        "namespace": job.key.namespace,
+        "labels": job_labels(job),
+        "ownerReferences": owner_references(job.owner),
+    }
+    data = {SPEC_DATA_KEY: accepted.data}
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "immutable": True, "data": data}
+    return replace(accepted, data="", config_map=name), CreateConfigMap(name=name, manifest=manifest)
+
+
+def _restore_spec(raw: Mapping[str, Any], accepted: AcceptedSpec, run_policy_path: str) -> dict[str, Any]:
+    """Return the object as it was accepted, with its current name, state, `suspend` and end annotations."""
+    try:
+        fields = msgspec.json.decode(zlib.decompress(base64.b85decode(accepted.data)))
+    except (ValueError, zlib.error) as error:
+        raise InvalidSpec("status.pliant.acceptedSpec", f"cannot be decoded: {error}") from None
+    current = raw["metadata"].get("annotations") or {}
+    ending = {name: value for name, value in current.items() if is_end_annotation(name)}
+    kept = {name: value for name, value in accepted.annotations.items() if not is_end_annotation(name)}
+    metadata = {**raw["metadata"], "generation": accepted.generation, "annotations": {**kept, **ending}}
+    restored = {**{name: raw[name] for name in _OTHER_FIELDS if name in raw}, "metadata": metadata, **fields}
+    suspend = _value_at(raw, f"{run_policy_path}.suspend") if run_policy_path else None
+    return _with_value_at(restored, f"{run_policy_path}.suspend", suspend) if isinstance(suspend, bool) else restored
+
+
+def _value_at(raw: Any, path: str) -> Any:
+    for step in path.split("."):
+        raw = raw.get(step) if isinstance(raw, Mapping) else None
+    return raw
+
+
+def _with_value_at(raw: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
+    first, _, rest = path.partition(".")
+    if not rest:
+        return {**raw, first: value}
+    inner = raw.get(first)
+    return {**raw, first: _with_value_at(inner if isinstance(inner, Mapping) else {}, rest, value)}
