@@ -16,13 +16,13 @@ from tests.scenarios.table import attempts_of_all, expect_rows, place_of
 SPELLINGS = {
     "Failed": "Failed",
     "failed": "Failed",
-    "elasticdeeplearning.ai/FAILED": "Failed",
+    "pliant/failed": "Failed",
     "NodeFail": "NodeFail",
     "nodefailed": "NodeFail",
-    "example.com/NodeFailed": "NodeFail",
+    "pliant/NodeFail": "NodeFail",
     "Preempted": "Preempted",
-    "PREEMPTED": "Preempted",
-    "scheduling.example.com/preempted": "Preempted",
+    "preempted": "Preempted",
+    "pliant/preempted": "Preempted",
 }
 """Annotations, and the end that each orders."""
 MOMENTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {

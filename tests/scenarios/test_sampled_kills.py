@@ -61,7 +61,7 @@ async def _resize(scene: Scene, nodes: PaperNodes) -> None:
     await scene.until(lambda: len(of(scene, "resized")) == 4, "four members", within=LONG)
     await scene.edit("resized", {"spec": {"replicaSpecs": {"worker": {"replicas": 1}}}})
     await scene.until(lambda: len(of(scene, "resized")) == 1, "one member", within=LONG)
-    await scene.edit("resized", {"metadata": {"annotations": {"example.com/Failed": "enough"}}})
+    await scene.edit("resized", {"metadata": {"annotations": {"Failed": "enough"}}})
 
 
 LIVES = {

@@ -21,7 +21,12 @@ from pliant.frontends.fields import MAX_REPLICAS_PER_JOB
 from pliant.frontends.frontend import Frontend
 from pliant.frontends.scaling import parse_autoscaling, with_scaling_annotations
 from pliant.frontends.spec.decoding import abbreviate_json, decode, invalid_choice_message
-from pliant.frontends.spec.metadata import check_service_names, job_fields_from_metadata, read_metadata
+from pliant.frontends.spec.metadata import (
+    check_service_names,
+    job_fields_from_metadata,
+    parse_end_request,
+    read_metadata,
+)
 from pliant.frontends.spec.pod_templates import check_templates_unchanged, hash_template, inspect_pod_template
 from pliant.frontends.spec.quantities import seconds_to_timedelta
 from pliant.model.job import CleanPodPolicy, EndPolicy, Job, ReplicaGroup, RestartRule, RestartScope
@@ -91,6 +96,7 @@ class AITrainingJobFrontend(Frontend):
             start_limit=seconds_to_timedelta(spec.start_limit),
             ttl_after_finished=seconds_to_timedelta(spec.ttl_seconds_after_finished),
             managed_by=spec.managed_by,
+            end_request=parse_end_request(metadata.annotations),
         )
 
 

@@ -18,13 +18,19 @@ from pliant.model.state import JobPhase
 
 DEFAULT_CREATION_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 """The creation time of objects that do not come from an API server."""
-END_PHASE_BY_ANNOTATION = {
+_END_PHASES = {
     "failed": JobPhase.FAILED,
-    "nodefail": JobPhase.NODE_FAIL,
+    "Failed": JobPhase.FAILED,
     "nodefailed": JobPhase.NODE_FAIL,
+    "NodeFail": JobPhase.NODE_FAIL,
     "preempted": JobPhase.PREEMPTED,
+    "Preempted": JobPhase.PREEMPTED,
 }
-"""Annotation names that end a job: case-insensitive, with or without a domain prefix."""
+END_PHASE_BY_ANNOTATION = {
+    f"{prefix}{name}": phase for prefix in ("", "pliant/") for name, phase in _END_PHASES.items()
+}
+"""Annotations that end an AITrainingJob. Other domains use the same words for their own purposes."""
+_FALSE_VALUES = frozenset({"false", "no", "off", "0"})
 MAX_END_MESSAGE_CHARS = 300
 """The message is repeated in events and statuses, and an annotation may hold 256 KiB."""
 MAX_SERVICE_NAME_CHARS = 63
@@ -71,20 +77,19 @@ def job_fields_from_metadata(raw: Mapping[str, Any], metadata: JobMetadata, kind
         "created_at": metadata.creation_timestamp,
         "generation": metadata.generation,
         "is_deleting": metadata.deletion_timestamp is not None,
-        "end_request": parse_end_request(metadata.annotations),
     }
 
 
 def is_end_annotation(name: str) -> bool:
     """Return whether an annotation of this name requests the end of a job."""
-    return name.rpartition("/")[2].casefold() in END_PHASE_BY_ANNOTATION
+    return name in END_PHASE_BY_ANNOTATION
 
 
 def parse_end_request(annotations: Mapping[str, str]) -> EndRequest | None:
     """Return the end that an annotation requests, if any; the value of the annotation is the message."""
     for key in sorted(annotations):
-        phase = END_PHASE_BY_ANNOTATION.get(key.rpartition("/")[2].casefold())
-        if phase is not None:
+        phase = END_PHASE_BY_ANNOTATION.get(key)
+        if phase is not None and annotations[key].strip().lower() not in _FALSE_VALUES:
             message = " ".join(annotations[key].split()) or f"requested by annotation {key}"
             if len(message) > MAX_END_MESSAGE_CHARS:
                 message = f"{message[: MAX_END_MESSAGE_CHARS - 1]}…"
