@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+import pytest
+
 from pliant.errors import InvalidSpec
 from pliant.model.actions import JobStatusUpdate
 from pliant.model.messages import MessageReason, message
@@ -127,3 +129,11 @@ def test_conditions_name_the_generation_that_they_are_based_on() -> None:
     assert running["lastTransitionTime"] == first["lastTransitionTime"], "the status of the condition is the same"
     refused = KINDS["TFJob"].add_validation_error(InvalidSpec("spec.x", "is wrong"), story.status, NOON, 3)
     assert (refused["conditions"][-1]["type"], refused["conditions"][-1]["observedGeneration"]) == ("Invalid", 3)
+
+
+@pytest.mark.parametrize("phase", [JobPhase.SUCCEED, JobPhase.FAILED])
+def test_nobody_is_active_in_a_job_that_has_ended(phase: JobPhase) -> None:
+    counts = {"Worker": ReplicaCounts(size=2, active=1, succeeded=1)}
+    story = Story()
+    assert story.told(JobPhase.RUNNING, replica_counts=counts)["replicaStatuses"]["Worker"]["active"] == 1
+    assert "active" not in story.told(phase, replica_counts=counts)["replicaStatuses"]["Worker"]

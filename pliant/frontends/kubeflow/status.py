@@ -55,7 +55,10 @@ def render_status(status: JobStatusUpdate, previous: Mapping[str, Any], job: Job
     )
     rendered = KubeflowJobStatus(
         conditions=_with_current_condition(conditions, current, kind, at),
-        replica_statuses={name: _replica_status(job, name, each) for name, each in status.replica_counts.items()},
+        replica_statuses={
+            name: _replica_status(job, name, each, is_ended=phase.is_final)
+            for name, each in status.replica_counts.items()
+        },
         start_time=engine_state.truncate_to_seconds(state.resumed_at or state.started_at),
         completion_time=engine_state.truncate_to_seconds(decided_at(state)),
         last_reconcile_time=at,
@@ -128,9 +131,10 @@ def _read_conditions(status: Mapping[str, Any]) -> tuple[JobCondition, ...]:
     return tuple(engine_state.decode_valid_items(JobCondition, status.get("conditions")))
 
 
-def _replica_status(job: Job, group_name: str, counts: ReplicaCounts) -> KubeflowReplicaStatus:
+def _replica_status(job: Job, group_name: str, counts: ReplicaCounts, *, is_ended: bool) -> KubeflowReplicaStatus:
+    """Return the status of a group; when the job has ended, no replica is active, even if its pod is kept."""
     return KubeflowReplicaStatus(
-        active=counts.pending + counts.scheduled + counts.active + counts.restarting,
+        active=0 if is_ended else counts.pending + counts.scheduled + counts.active + counts.restarting,
         succeeded=counts.succeeded,
         failed=counts.failed,
         selector=f"training.kubeflow.org/job-name={job.key.name},"
