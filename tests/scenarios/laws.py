@@ -70,7 +70,7 @@ def _before_deletion(history: Sequence[Change]) -> Iterator[Change]:
     """
     gone: set[str] = set()
     for change in history:
-        if change.kind == "AITrainingJob" and change.type is WatchEventType.DELETED:
+        if change.type is WatchEventType.DELETED:
             gone.add(change.uid)
         if _owner(change.object) not in gone:
             yield change

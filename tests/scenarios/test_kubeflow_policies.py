@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from datetime import datetime
 from typing import Any
+
+import pytest
 
 from pliant.kube.client import KubeClient
 from tests.scenarios.jobs import Manifest
@@ -156,3 +159,29 @@ async def test_the_run_policy_is_kept_to(client: KubeClient) -> None:
             what_others_manage_is_left_to_them,
             a_mistake_is_told_in_a_condition,
         )
+
+
+async def a_refused_edit_leaves_a_job_in_good_hands(scene: Scene, nodes: PaperNodes, name: str) -> None:
+    first = await scene.submit(a_job(scene, nodes, name))
+    await scene.until_phase(name, "Running")
+    groups = first["spec"]["pytorchReplicaSpecs"]
+    edited = deepcopy(groups)
+    edited["Worker"]["template"]["spec"]["containers"][0]["image"] = "other"
+    await scene.edit(name, {"spec": {"pytorchReplicaSpecs": edited}})
+    await scene.until(lambda: scene.rejection(name), "the condition")
+    assert scene.rejection(name).startswith("spec.pytorchReplicaSpecs.Worker.template: ")
+    assert last(scene, name)["type"] == "Running"
+    before = uids(scene, name)
+    await scene.delete_pod(f"{name}-worker-1")
+    lost = f"{name}-worker-1"
+    await scene.until(lambda: uids(scene, name).get(lost) not in (None, before[lost]), "another one in its place")
+    await scene.edit(name, {"spec": {"pytorchReplicaSpecs": groups}})
+    await scene.until(lambda: not scene.rejection(name), "the condition gone")
+    nodes.order(f"{name}-master-0", Ends(0))
+    await scene.until_phase(name, "Succeeded")
+
+
+@pytest.mark.on_real
+async def test_a_job_is_never_abandoned(client: KubeClient) -> None:
+    async with on_paper(client) as (scene, nodes):
+        await side_by_side(scene, nodes, a_refused_edit_leaves_a_job_in_good_hands)
