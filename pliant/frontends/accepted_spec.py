@@ -21,6 +21,8 @@ from pliant.model.state import AcceptedSpec, EngineState, relevant_annotations
 
 MAX_STORED_CHARS = 32 * 1024
 """The limit of a spec in the status, which is read and written often; a longer one is stored in a ConfigMap."""
+MAX_SPEC_BYTES = 3 * 1024 * 1024
+"""The limit of a spec; etcd accepts objects of 1.5 MiB."""
 SPEC_DATA_KEY = "spec"
 _OTHER_FIELDS = frozenset({"apiVersion", "kind", "metadata", "status"})
 
@@ -90,7 +92,7 @@ def move_to_config_map(accepted: AcceptedSpec, job: Job) -> tuple[AcceptedSpec, 
 def _restore_spec(raw: Mapping[str, Any], accepted: AcceptedSpec, run_policy_path: str) -> dict[str, Any]:
     """Return the object as it was accepted, with its current name, state, `suspend` and end annotations."""
     try:
-        fields = msgspec.json.decode(zlib.decompress(base64.b85decode(accepted.data)))
+        fields = msgspec.json.decode(_decompress(base64.b85decode(accepted.data)), type=dict[str, Any])
     except (ValueError, zlib.error) as error:
         raise InvalidSpec("status.pliant.acceptedSpec", f"cannot be decoded: {error}") from None
     current = raw["metadata"].get("annotations") or {}
@@ -100,6 +102,15 @@ def _restore_spec(raw: Mapping[str, Any], accepted: AcceptedSpec, run_policy_pat
     restored = {**{name: raw[name] for name in _OTHER_FIELDS if name in raw}, "metadata": metadata, **fields}
     suspend = _value_at(raw, f"{run_policy_path}.suspend") if run_policy_path else None
     return _with_value_at(restored, f"{run_policy_path}.suspend", suspend) if isinstance(suspend, bool) else restored
+
+
+def _decompress(data: bytes) -> bytes:
+    """Decompress a spec; a few bytes that others wrote must not fill the memory of the operator."""
+    decompressor = zlib.decompressobj()
+    content = decompressor.decompress(data, MAX_SPEC_BYTES)
+    if not decompressor.eof:
+        raise ValueError(f"exceeds {MAX_SPEC_BYTES:,} bytes")
+    return content
 
 
 def _value_at(raw: Any, path: str) -> Any:
