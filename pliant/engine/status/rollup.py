@@ -98,8 +98,8 @@ def _compose_message(context: Context, phase: JobPhase) -> Message:
     if phase is JobPhase.RESTARTING:
         return _restart_message(context.state)
     missing = [replica for replica in replicas if not replica.state.has_started]
-    if (told := master_message(context, missing)) is not None:
-        return told
+    if (current := master_message(context, missing)) is not None:
+        return current
     if not missing:
         return _running_message(context.replicas)
     running = sum(replica.state is ReplicaState.RUNNING for replica in replicas)
