@@ -276,12 +276,16 @@ async def test_a_new_spec_is_the_one_to_fall_back_to() -> None:
         assert await stage.is_looked_after()
 
 
+def long_case() -> Case:
+    template_with_noise = template("train")
+    noise = random.Random(8).randbytes(60_000).hex()
+    template_with_noise["spec"]["containers"][0]["env"] = [{"name": "LONG", "value": noise}]
+    return FIRST._replace(raw=raw.raw_job({"worker": {"replicas": 2, "template": template_with_noise}}))
+
+
 @on_virtual_time
 async def test_a_long_spec_is_kept_beside_the_job() -> None:
-    noise = random.Random(8).randbytes(60_000).hex()
-    long = template("train")
-    long["spec"]["containers"][0]["env"] = [{"name": "LONG", "value": noise}]
-    case = FIRST._replace(raw=raw.raw_job({"worker": {"replicas": 2, "template": long}}))
+    case = long_case()
     async with staged(case) as stage:
         accepted = (await stage.status())["pliant"]["acceptedSpec"]
         assert "data" not in accepted
@@ -292,3 +296,21 @@ async def test_a_long_spec_is_kept_beside_the_job() -> None:
         await stage.start_operator()
         assert await stage.is_looked_after()
         assert (await stage.rejection())["status"] == "True"
+
+
+@on_virtual_time
+async def test_a_long_spec_that_cannot_be_kept_is_kept_once_it_can() -> None:
+    case = long_case()
+    async with staged(case) as stage:
+        name = (await stage.status())["pliant"]["acceptedSpec"]["configMap"]
+        await stage.stop_operator()
+        await stage.client.delete(CONFIG_MAPS, "default", name)
+        intruder = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+        await stage.client.create(CONFIG_MAPS, "default", intruder)
+        status = {"status": {"pliant": {"acceptedSpec": None}}}
+        await stage.client.patch(stage.jobs, "default", stage.name, status, subresource="status")
+        await stage.start_operator()
+        assert "acceptedSpec" not in (await stage.status())["pliant"]
+        await stage.client.delete(CONFIG_MAPS, "default", name)
+        assert await stage.is_looked_after()
+        assert (await stage.status())["pliant"]["acceptedSpec"]["configMap"] == name
