@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -58,6 +59,12 @@ def parse_accepted_spec(
     """
     try:
         restored = _restore_spec(raw, accepted, frontend.run_policy_path)
+    except InvalidSpec:
+        raise rejection from None
+    with suppress(InvalidSpec):  # the annotations may be what is invalid
+        current = {**restored, "metadata": {**raw["metadata"], "generation": accepted.generation}}
+        return ParsedJob(frontend.parse(current, state), state, rejection)
+    try:
         return ParsedJob(frontend.parse(restored, state), state, rejection)
     except InvalidSpec:
         raise rejection from None
@@ -67,7 +74,8 @@ def accept_spec(raw: Mapping[str, Any], state: EngineState | None) -> AcceptedSp
     """Return the valid spec of an object in its stored form."""
     metadata = raw["metadata"]
     before = state.accepted_spec if state is not None else None
-    if before is not None and before.is_of(metadata):
+    # Other controllers may write annotations often: a new annotation alone is no reason to write the status.
+    if before is not None and 0 < before.generation == metadata.get("generation"):
         return before
     fields = {name: value for name, value in raw.items() if name not in _OTHER_FIELDS}
     data = base64.b85encode(zlib.compress(msgspec.json.encode(fields, order="sorted"), 9)).decode()

@@ -314,3 +314,13 @@ async def test_a_long_spec_that_cannot_be_kept_is_kept_once_it_can() -> None:
         await stage.client.delete(CONFIG_MAPS, "default", name)
         assert await stage.is_looked_after()
         assert (await stage.status())["pliant"]["acceptedSpec"]["configMap"] == name
+
+
+@on_virtual_time
+async def test_an_annotation_of_somebody_else_costs_no_write() -> None:
+    async with staged(FIRST) as stage:
+        await stage.edit({}, annotations={"example.com/seen": "1"})
+        version = (await stage.client.get(stage.jobs, "default", stage.name))["metadata"]["resourceVersion"]
+        await passing(timedelta(minutes=5))
+        assert (await stage.client.get(stage.jobs, "default", stage.name))["metadata"]["resourceVersion"] == version
+        assert (await stage.status())["pliant"]["acceptedSpec"].get("annotations", {}) == {}
