@@ -20,6 +20,7 @@ from pliant.model.actions import (
     EmitEvent,
     GrantMasterAccess,
     PersistTransition,
+    PodDeletionReason,
 )
 from pliant.model.job import ReplicaGroup
 from pliant.model.labels import ATTEMPT_LABEL, REPLICA_GROUP_LABEL, REPLICA_INDEX_LABEL, replica_pod_name
@@ -162,7 +163,7 @@ class World:
                 pass  # nobody here reads files
             case DeletePod(name=name, uid=uid, is_forced=is_forced):
                 if name in self.pods and self.pods[name].uid == uid:
-                    if action.reason == "no longer part of the job":
+                    if action.reason is PodDeletionReason.REMOVED:
                         self._strike_off(name)
                     self._let_go(self.pods[name], at_once=is_forced)
             case DeleteService(name=name, uid=uid):
