@@ -50,7 +50,8 @@ class Books:
 
     def new(self) -> Counter[str]:
         """What was asked for since the last look: `create pods`, `patch aitrainingjobs/status`."""
-        lines = self._path.read_text().splitlines()
+        whole, _, _ = self._path.read_text().rpartition("\n")  # the last line may be half written
+        lines = whole.splitlines()
         entries = [json.loads(line) for line in lines[self._read :]]
         self._read = len(lines)
         return Counter(_request(entry) for entry in entries if entry["stage"] == "RequestReceived")
