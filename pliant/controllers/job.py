@@ -28,10 +28,11 @@ from pliant.kube.codec import build_merge_patch
 from pliant.kube.objects import Pod, Service
 from pliant.kube.resources import Resource
 from pliant.model.actions import Act, EmitEvent, JobStatusUpdate, PersistTransition
+from pliant.model.english import render
 from pliant.model.framework import Framework
 from pliant.model.job import Job, JobKey, Owner
 from pliant.model.labels import MANAGED_BY_VALUE
-from pliant.model.messages import MessageReason, message
+from pliant.model.messages import Message, MessageReason, message
 from pliant.model.operator_config import OperatorConfig
 from pliant.model.scale_plans import ScalePlan
 from pliant.plugins.registry import framework_of
@@ -73,7 +74,7 @@ class JobReconciler:
         self._clock = clock
         self._jobs = jobs
         self._dependencies = dependencies
-        self._create_errors: dict[JobKey, dict[str, str]] = {}
+        self._create_errors: dict[JobKey, dict[str, Message]] = {}
         self._accepted_specs = AcceptedSpecs(frontend, client, dependencies.applier)
         stores = (dependencies.pods, masters.pods) if masters else (dependencies.pods,)
         self._orphan_cleaners = [OrphanPodCleaner(client, clock, self.resource, pods) for pods in stores]
@@ -212,7 +213,7 @@ class JobReconciler:
         rendered = with_same_rejection(rendered, path, before)
         await self._patch_raw_status(job.key, raw, {**rendered, **progress_fields(before), **progress})
 
-    def _record_create_errors(self, job: Job, create_errors: dict[str, str]) -> bool:
+    def _record_create_errors(self, job: Job, create_errors: dict[str, Message]) -> bool:
         """Remember create errors for the next reconcile and raise RetryLater.
 
         Without errors, return whether there were some before.
@@ -221,12 +222,11 @@ class JobReconciler:
         if not create_errors:
             return bool(before)
         self._create_errors[job.key] = create_errors
-        name, error = next(iter(create_errors.items()))
+        error = next(iter(create_errors.values()))
         if create_errors != before:
-            failure = message(MessageReason.FAILED_CREATE, object=name, error=error)
-            event = EmitEvent(reason=str(MessageReason.FAILED_CREATE), message=failure, is_warning=True)
+            event = EmitEvent(reason=error.reason, message=error, is_warning=True)
             self._dependencies.applier.events.emit(job.owner, job.key.namespace, event)
-        raise RetryLater(f"cannot create {name}: {error}")
+        raise RetryLater(render(error))
 
     async def _patch_raw_status(self, key: JobKey, raw: Mapping[str, Any], status: Mapping[str, Any]) -> None:
         """Write a status, provided that the object has not changed since it was read."""

@@ -11,6 +11,7 @@ from pliant.controllers.node_faults import NodeFaultDetector
 from pliant.kube.objects import ContainerStatus, ContainerTerminated, Pod, Service
 from pliant.model import labels
 from pliant.model.job import Job, Naming
+from pliant.model.messages import Message
 from pliant.model.observed import NodeFault, Observed, ObservedPod, ObservedService, PodExit, PodPhase, StuckContainer
 from pliant.model.scale_plans import ScalePlan
 
@@ -37,7 +38,7 @@ _DISRUPTION_MESSAGES = {
 class CachedJobObjects:
     pods: Iterable[Pod] = ()
     services: Iterable[Service] = ()
-    create_errors: Mapping[str, str] = field(default_factory=dict)
+    create_errors: Mapping[str, Message] = field(default_factory=dict)
     external_pods: Iterable[Pod] = ()  # pods that the job's master created
     plans: tuple[ScalePlan, ...] = ()
 

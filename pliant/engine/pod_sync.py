@@ -15,6 +15,7 @@ from pliant.model.actions import Action, CreateConfigMap, CreatePod, CreateServi
 from pliant.model.framework import Framework
 from pliant.model.job import Job
 from pliant.model.labels import format_service_name, normalize_group_name
+from pliant.model.messages import MessageReason
 from pliant.model.state import EngineState
 
 
@@ -26,6 +27,8 @@ def sync_pods(
     context: Context, replicas: Replicas, framework: Framework
 ) -> tuple[tuple[Action, ...], timedelta | None]:
     """Return the creations and deletions that are due, and the backoff of those that are not due yet."""
+    if _must_yield_names(context):
+        return _delete_all_services(context), None
     job, services = context.job, context.observed.services
     creatable, wait = _select_creatable(context, replicas)
     # Services come first, so that a starting replica can resolve the names of its peers.
@@ -40,6 +43,20 @@ def sync_pods(
         avoided = context.before.avoided_nodes if context.before is not None else ()
         actions += _create_pods(build_shared_environment(job, framework, avoided), creatable)
     return (*actions, *_delete_obsolete(context, replicas)), wait
+
+
+def _must_yield_names(context: Context) -> bool:
+    """Return whether the job holds services while another job of its name holds others, so that neither could start."""
+    if context.observed.pods or not context.observed.services:
+        return False
+    conflicts = [each for each in context.observed.create_errors.values() if each.reason == MessageReason.NAME_CONFLICT]
+    owners = [str(each.parameters.get("ownerUid", "")) for each in conflicts]
+    return any(owner and owner < context.job.owner.uid for owner in owners)
+
+
+def _delete_all_services(context: Context) -> tuple[Action, ...]:
+    services = sorted(context.observed.services.values(), key=lambda service: service.name)
+    return tuple(DeleteService(name=each.name, uid=each.uid) for each in services if not each.is_terminating)
 
 
 def _create_pods(environment: SharedEnvironment, replicas: list[Replica]) -> list[Action]:

@@ -156,6 +156,7 @@ TEMPLATES: Final[Mapping[str, str | Callable[[Message], str]]] = {
     MessageReason.DEGRADED: "{details}",
     MessageReason.REPLICA: "{replica}",
     MessageReason.FAILED_CREATE: "cannot create {object}: {error}",
+    MessageReason.NAME_CONFLICT: "{kind} {object} {problem}: delete it, or give this job another name",
     MessageReason.REPLICA_NOT_STARTING: "{replica}: {problem}",
     MessageReason.NODE_FAULTY: "node {node} {fault}",
     MessageReason.PODS_NOT_TERMINATING: "waiting for pods to terminate: {details}",

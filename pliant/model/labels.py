@@ -20,6 +20,10 @@ POD_ROLE_LABEL = "PodRole"
 PRIORITY_LABEL = "priority"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGED_BY_VALUE = "pliant"
+JOB_UID_LABEL = "pliant/job-uid"
+"""The UID of the job: two jobs of different kinds may have the same name."""
+TEMPLATE_HASH_ANNOTATION = "pliant/template-hash"
+"""A hash of the pod template in the spec of the job, which tells whether a pod without an owner can be adopted."""
 MEMBER_SERVICE_LABEL = "pliant/service"
 """The service name of a member of a master-managed group: its ID changes, and two members may share a rank."""
 
@@ -81,6 +85,7 @@ def job_labels(job: Job) -> dict[str, str]:
         API_GROUP_LABEL: API_GROUP_LABEL_VALUE,
         JOB_NAME_LABEL: job.key.name,
         JOB_NAME_ALIAS_LABEL: job.key.name,
+        JOB_UID_LABEL: job.owner.uid,
         MANAGED_BY_LABEL: MANAGED_BY_VALUE,
     }
 
@@ -102,24 +107,29 @@ def owner_references(owner: Owner) -> tuple[Mapping[str, Any], ...]:
 
 def replica_selector(job: Job, group: ReplicaGroup, index: int) -> dict[str, str]:
     """Return labels that select the pods of one replica, whatever their attempt."""
-    return {
-        JOB_NAME_LABEL: job.key.name,
-        REPLICA_GROUP_LABEL: normalize_group_name(group.name),
-        REPLICA_INDEX_LABEL: str(index),
-    }
+    return {**job_selector(job), REPLICA_GROUP_LABEL: normalize_group_name(group.name), REPLICA_INDEX_LABEL: str(index)}
+
+
+def job_selector(job: Job) -> dict[str, str]:
+    """Return labels that select the pods of one job, and not those of another kind with the same name."""
+    return {JOB_NAME_LABEL: job.key.name, JOB_UID_LABEL: job.owner.uid}
 
 
 def scalable_group_selector(job: Job) -> str:
     """Return the label selector of the pods that `kubectl scale` counts; empty if no group can be scaled."""
-    if not job.scalable_group:
-        return ""
-    return f"{JOB_NAME_LABEL}={job.key.name},{REPLICA_GROUP_LABEL}={normalize_group_name(job.scalable_group)}"
+    return group_selector(job, job.scalable_group) if job.scalable_group else ""
+
+
+def group_selector(job: Job, group: str) -> str:
+    """Return the label selector of the pods of a group, as text."""
+    selector = {**job_selector(job), REPLICA_GROUP_LABEL: normalize_group_name(group)}
+    return ",".join(f"{label}={value}" for label, value in selector.items())
 
 
 def service_selector(job: Job, rank: Rank) -> dict[str, str]:
     if rank.member is None:
         return replica_selector(job, rank.group, rank.index)
-    return {JOB_NAME_LABEL: job.key.name, MEMBER_SERVICE_LABEL: rank_service_name(job, rank)}
+    return {**job_selector(job), MEMBER_SERVICE_LABEL: rank_service_name(job, rank)}
 
 
 def pod_labels(job: Job, rank: Rank) -> dict[str, str]:

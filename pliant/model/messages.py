@@ -48,6 +48,7 @@ class MessageReason(StrEnum):
 
     # Problems of single objects.
     FAILED_CREATE = "FailedCreate"
+    NAME_CONFLICT = "NameConflict"
     REPLICA_NOT_STARTING = "ReplicaNotStarting"
     NODE_FAULTY = "NodeFaulty"
     PODS_NOT_TERMINATING = "PodsNotTerminating"

@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from signal import Signals
 
+from pliant.model.messages import Message
 from pliant.model.scale_plans import ScalePlan
 from pliant.model.state import SizeAdvice
 
@@ -113,7 +114,7 @@ class Observed:
 
     pods: tuple[ObservedPod, ...] = ()
     services: Mapping[str, ObservedService] = field(default_factory=dict)
-    create_errors: Mapping[str, str] = field(default_factory=dict)
+    create_errors: Mapping[str, Message] = field(default_factory=dict)
     """Messages of the API server for objects it refused to create, by object name."""
     plans: tuple[ScalePlan, ...] = ()
     """All ScalePlans of this job, the oldest first."""

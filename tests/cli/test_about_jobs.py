@@ -50,9 +50,11 @@ def test_a_job_is_listed_described_scaled_rested_and_deleted(cluster: OrdinaryUs
     assert "cluster: `default` of `pliant up`, https://127.0.0.1:" in scaled.err
 
     listed = said(cluster, "get").out
-    assert re.search(r"^NAME +PHASE +READY +RESTARTS +SIZE +AGE +MESSAGE\n", listed)
+    assert re.search(r"^NAME +KIND +PHASE +READY +RESTARTS +SIZE +AGE +MESSAGE\n", listed)
     assert re.search(
-        r"^gpt +Running +4/4 +0 +worker 4 \[1–4\] +[\dms]+ +all replicas are running$", listed, re.MULTILINE
+        r"^gpt +AITrainingJob +Running +4/4 +0 +worker 4 \[1–4\] +[\dms]+ +all replicas are running$",
+        listed,
+        re.MULTILINE,
     )
     assert "\x1b" not in listed
     assert "aitrainingjob.elasticdeeplearning.ai/gpt" in said(cluster, "get", "-A", "-o", "name").out.splitlines()

@@ -76,7 +76,9 @@ def test_a_job_is_listed_described_scaled_rested_and_deleted(cluster: OrdinaryUs
     ]
     listed = said(cluster, "get").out
     assert re.search(
-        r"^vits +Running +4/4 +0 +Worker 4 \[1–4\] +[\dms]+ +all replicas are running$", listed, re.MULTILINE
+        r"^vits +PyTorchJob +Running +4/4 +0 +Worker 4 \[1–4\] +[\dms]+ +all replicas are running$",
+        listed,
+        re.MULTILINE,
     )
     assert said(cluster, "get", "vits", "-o", "name").out == "pytorchjob.kubeflow.org/vits\n"
     assert re.search(r"worker-3 +vits-worker-3 +node-\d +0 +Running", said(cluster, "describe", "vits").out)

@@ -21,7 +21,7 @@ from pliant.kube.client import KubeClient
 from pliant.kube.resources import CONFIG_MAPS, CRDS, EVENTS, PODS, SERVICES, Resource
 from pliant.model.messages import Message, MessageReason, message
 from tests.faults.rig import JOBS
-from tests.scenarios.messages import create_errors, message_in, message_of, text_of
+from tests.scenarios.messages import create_errors, message_in, message_of
 from tests.virtual_time import VirtualClock, on_virtual_time, passing
 
 CONTAINER: dict[str, Any] = {"name": "main", "image": "train"}
@@ -65,12 +65,16 @@ async def names(client: KubeClient, resource: Resource) -> list[str]:
 async def told(client: KubeClient) -> list[Message]:
     """What events say of objects that cannot be created."""
     events = (await client.list(EVENTS, "default")).items
-    return [message_of(event) for event in events if event["reason"] == "FailedCreate"]
+    return [message_of(event) for event in events if event["reason"] in ("FailedCreate", "NameConflict")]
+
+
+async def current_message(client: KubeClient) -> Message:
+    return message_in((await client.get(JOBS, "default", "demo"))["status"])
 
 
 async def errors(client: KubeClient) -> dict[str, str]:
     """The objects that cannot be created, and why, as the job tells."""
-    return create_errors(message_in((await client.get(JOBS, "default", "demo"))["status"]))
+    return create_errors(await current_message(client))
 
 
 @pytest.mark.parametrize("resource", INTRUDERS, ids=lambda resource: resource.kind)
@@ -79,9 +83,10 @@ async def test_an_object_in_the_way_is_told_left_alone_and_waited_for(resource: 
     async with operated() as client:
         intruder = await client.create(resource, "default", INTRUDERS[resource])
         await submit(client)
-        why = f"a {resource.kind} of that name exists and does not belong to this job: delete it or rename this job"
-        assert await errors(client) == {"demo-w-0": why}
-        assert await told(client) == [message(MessageReason.FAILED_CREATE, object="demo-w-0", error=why)]
+        why = "exists and belongs to no job"
+        conflict = message(MessageReason.NAME_CONFLICT, kind=resource.kind, object="demo-w-0", problem=why)
+        assert await current_message(client) == conflict
+        assert await told(client) == [conflict]
         found = await client.get(resource, "default", "demo-w-0")
         assert found["metadata"]["uid"] == intruder["metadata"]["uid"]
         await client.delete(resource, "default", "demo-w-0")
@@ -100,7 +105,15 @@ async def test_whose_object_is_in_the_way_is_told() -> None:
         meta = {**intruder["metadata"], "ownerReferences": [owner]}
         await client.create(PODS, "default", {**intruder, "metadata": meta})
         await submit(client)
-        assert "exists and belongs to ConfigMap web: delete it" in text_of((await told(client))[0], "error")
+        conflict = (await told(client))[0]
+        assert conflict.parameters == {
+            "kind": "Pod",
+            "object": "demo-w-0",
+            "problem": f"belongs to ConfigMap web (uid {uid})",
+            "ownerKind": "ConfigMap",
+            "ownerName": "web",
+            "ownerUid": uid,
+        }
 
 
 @pytest.mark.parametrize("resource", INTRUDERS, ids=lambda resource: resource.kind)
@@ -118,11 +131,11 @@ async def test_a_member_that_lost_our_label_is_told_and_found_again_when_it_is_b
 
 
 @on_virtual_time
-async def test_no_member_starts_without_its_name() -> None:
+async def test_no_member_starts_while_a_name_of_one_is_taken() -> None:
     async with operated() as client:
         await client.create(SERVICES, "default", INTRUDERS[SERVICES])
         await submit(client)
-        assert await names(client, PODS) == ["demo-w-1"]
+        assert await names(client, PODS) == []
 
 
 @on_virtual_time
@@ -140,7 +153,7 @@ async def test_no_member_starts_without_the_files_it_reads() -> None:
         await client.delete(PODS, "default", "demo-w-0", grace_period_seconds=0)
         await passing(timedelta(seconds=5))
         assert await names(client, PODS) == ["demo-w-1"]
-        assert (await errors(client))[files].startswith("a ConfigMap of that name exists")
+        assert (await current_message(client)).parameters["object"] == files
 
         await client.delete(CONFIG_MAPS, "default", files)
         await passing(timedelta(minutes=5))

@@ -53,6 +53,18 @@ EXAMPLES: dict[MessageReason, tuple[Message, str]] = {
         message(R.FAILED_CREATE, object="demo-worker-1", error="exceeded quota"),
         "cannot create demo-worker-1: exceeded quota",
     ),
+    R.NAME_CONFLICT: (
+        message(
+            R.NAME_CONFLICT,
+            kind="Pod",
+            object="demo-worker-1",
+            problem="belongs to PyTorchJob demo (uid 4f1c)",
+            ownerKind="PyTorchJob",
+            ownerName="demo",
+            ownerUid="4f1c",
+        ),
+        "Pod demo-worker-1 belongs to PyTorchJob demo (uid 4f1c): delete it, or give this job another name",
+    ),
     R.REPLICA_NOT_STARTING: (
         message(R.REPLICA_NOT_STARTING, replica="worker-1", problem="ErrImagePull: not found"),
         "worker-1: ErrImagePull: not found",

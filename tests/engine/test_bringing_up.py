@@ -98,8 +98,8 @@ def test_a_clock_that_is_put_back_does_not_silence_a_job() -> None:
 
 
 def test_a_refused_creation_is_told_in_the_message() -> None:
-    seen = replace(seeing(), create_errors={"demo-worker-0": "exceeded quota"})
     refused = message(MessageReason.FAILED_CREATE, object="demo-worker-0", error="exceeded quota")
+    seen = replace(seeing(), create_errors={"demo-worker-0": refused})
     assert status_of(decided(make_job(), seen)).message == message(MessageReason.DEGRADED, [refused])
 
 

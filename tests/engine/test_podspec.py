@@ -110,6 +110,7 @@ def test_a_service_finds_its_member_at_any_attempt_before_it_is_ready() -> None:
     assert spec["publishNotReadyAddresses"] is True
     assert spec["selector"] == {
         "TrainingJobName": "demo",
+        "pliant/job-uid": "job-uid",
         "TrainingJobReplicaName": "worker",
         "TrainingJobReplicaIndex": "1",
     }

@@ -158,7 +158,7 @@ def test_the_elastic_group_answers_for_the_scale_subresource() -> None:
     counts = {"Worker/GPU": ReplicaCounts(size=4, active=1, scheduled=1, pending=1, failed=1)}
     status = told(a_state(), counts=counts, job=job)
     assert status["replicas"] == 3
-    assert status["selector"] == "TrainingJobName=demo,TrainingJobReplicaName=worker-gpu"
+    assert status["selector"] == "TrainingJobName=demo,pliant/job-uid=job-uid,TrainingJobReplicaName=worker-gpu"
 
 
 def test_a_job_without_an_elastic_group_has_no_scale() -> None:

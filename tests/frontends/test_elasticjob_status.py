@@ -124,7 +124,7 @@ def test_members_are_counted_by_type() -> None:
     }
     assert (status["workers"], status["replicas"]) == ("2/8", 6)
     assert told(counts={"worker": workers}, groups={"worker": GroupState(applied_size=4)})["workers"] == "2/4"
-    assert status["selector"] == "TrainingJobName=demo,TrainingJobReplicaName=worker"
+    assert status["selector"] == "TrainingJobName=demo,pliant/job-uid=job-uid,TrainingJobReplicaName=worker"
 
 
 def test_what_the_first_definition_of_the_kind_asks_for_is_always_there() -> None:

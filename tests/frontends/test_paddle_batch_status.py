@@ -91,7 +91,7 @@ def test_members_are_counted_and_named_by_role() -> None:
         "name": "demo-worker-2",
         "uid": "worker-2",
     }
-    assert status["worker"]["selector"] == "TrainingJobName=demo,TrainingJobReplicaName=worker"
+    assert status["worker"]["selector"] == "TrainingJobName=demo,pliant/job-uid=job-uid,TrainingJobReplicaName=worker"
 
 
 def test_pods_are_named_as_far_as_there_is_room_and_stay_named_while_nobody_looks() -> None:

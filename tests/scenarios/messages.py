@@ -49,6 +49,13 @@ def create_errors(told: Message) -> dict[str, str]:
     return {text_of(each, "object"): text_of(each, "error") for each in found}
 
 
+def name_conflict(told: Message) -> tuple[str, str]:
+    """The object whose name the job cannot have, and why; empty if there is none."""
+    if told.reason != MessageReason.NAME_CONFLICT:
+        return "", ""
+    return text_of(told, "object"), text_of(told, "problem")
+
+
 def exited(replica: str, code: int, last_line: str | None = None) -> Message:
     """A replica that ended with this code."""
     return message(MessageReason.REPLICA_EXITED, replica=replica, code=code, message=last_line)

@@ -7,7 +7,7 @@ import pytest
 from pliant.kube.codec import WatchEventType
 from pliant.kube.resources import PODS, SERVICES
 from tests.scenarios.jobs import FOREVER, group, job
-from tests.scenarios.messages import create_errors
+from tests.scenarios.messages import name_conflict
 from tests.scenarios.scene import JOBS, Scene
 
 pytestmark = pytest.mark.on_real
@@ -26,10 +26,8 @@ async def test_a_pod_of_somebody_else_in_the_way_is_named_and_left_alone(scene: 
     foreign = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "t-worker-0"}, "spec": spec}
     made = await scene.client.create(PODS, scene.namespace, foreign)
     await scene.submit(job("t", {"worker": group("exit 0")}))
-    told = "a Pod of that name exists and does not belong to this job: delete it or rename"
-    await scene.until(
-        lambda: create_errors(scene.message("t")).get("t-worker-0", "").startswith(told), "the name in the way told"
-    )
+    told = ("t-worker-0", "exists and belongs to no job")
+    await scene.until(lambda: name_conflict(scene.message("t")) == told, "the name in the way told")
     assert scene.pods["t-worker-0"]["metadata"]["uid"] == made["metadata"]["uid"]
     await scene.client.delete(PODS, scene.namespace, "t-worker-0")
     await scene.until_phase("t", "Succeed")

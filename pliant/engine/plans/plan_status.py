@@ -17,7 +17,7 @@ from pliant.engine.plans.execution import (
 )
 from pliant.engine.pods.replicas import ReplicaState
 from pliant.model.actions import Action, DeleteScalePlan
-from pliant.model.english import summarize_names
+from pliant.model.english import render, summarize_names
 from pliant.model.scale_plans import PlanPhase, PlanStatus, ScalePlan
 from pliant.model.state import PlanExecution
 
@@ -118,7 +118,7 @@ def _execution_phase(context: Context, plan: ScalePlan, execution: PlanExecution
     if not missing and not migrating and not has_pods_to_remove:
         return PlanPhase.SUCCEEDED, execution.message
     errors = context.observed.create_errors
-    message, problems = "", [f"cannot create {name}: {errors[name]}" for name in missing if name in errors]
+    message, problems = "", [render(errors[name]) for name in missing if name in errors]
     if problems:
         message = summarize_names(problems)
     elif migrating:

@@ -10,6 +10,7 @@ from pliant.engine.pods.shared_environment import SharedEnvironment
 from pliant.model.framework import Rank
 from pliant.model.job import Job, Port
 from pliant.model.labels import (
+    TEMPLATE_HASH_ANNOTATION,
     job_labels,
     owner_references,
     pod_labels,
@@ -30,8 +31,11 @@ def pod_manifest(environment: SharedEnvironment, rank: Rank) -> dict[str, Any]:
         "labels": {**(metadata.get("labels") or {}), **pod_labels(job, rank)},
         "ownerReferences": owner_references(job.owner),
     }
-    if metadata.get("annotations"):
-        pod_metadata["annotations"] = dict(metadata["annotations"])
+    annotations = dict(metadata.get("annotations") or {})
+    if rank.group.template_hash:
+        annotations[TEMPLATE_HASH_ANNOTATION] = rank.group.template_hash
+    if annotations:
+        pod_metadata["annotations"] = annotations
     return {"apiVersion": "v1", "kind": "Pod", "metadata": pod_metadata, "spec": _pod_spec(environment, rank)}
 
 

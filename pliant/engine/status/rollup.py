@@ -92,6 +92,9 @@ def _compose_message(context: Context, phase: JobPhase) -> Message:
     stuck_pods = list_stuck_terminating_pods(context.observed, context.now)
     if phase is JobPhase.SUSPENDED:
         return _suspended_message(context, stuck_pods)
+    errors = context.observed.create_errors.values()
+    if conflict := next((each for each in errors if each.reason == MessageReason.NAME_CONFLICT), None):
+        return conflict  # nothing else can happen before it is resolved
     replicas = context.replicas.all
     if problems := _list_problems(context, stuck_pods):
         return message(MessageReason.DEGRADED, problems)
@@ -115,10 +118,7 @@ def _compose_message(context: Context, phase: JobPhase) -> Message:
 def _list_problems(context: Context, stuck_pods: list[Message]) -> list[Message]:
     replicas = context.replicas.all
     problems = [message(MessageReason.PODS_NOT_TERMINATING, stuck_pods)] if stuck_pods else []
-    problems += [
-        message(MessageReason.FAILED_CREATE, object=name, error=error)
-        for name, error in sorted(context.observed.create_errors.items())
-    ]
+    problems += [error for _, error in sorted(context.observed.create_errors.items())]
     # A pod whose container is restarted again and again counts as running, but has a problem.
     problems += start_problems(replica for replica in replicas if replica.outcome is None)
     # Faulty nodes of replicas that do not count as lost yet.

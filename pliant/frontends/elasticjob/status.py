@@ -24,7 +24,7 @@ from pliant.frontends.status.results import decided_at, decided_phase, root_caus
 from pliant.model.actions import JobStatusUpdate
 from pliant.model.english import render
 from pliant.model.job import Job
-from pliant.model.labels import JOB_NAME_LABEL, REPLICA_GROUP_LABEL, normalize_group_name
+from pliant.model.labels import group_selector, normalize_group_name
 from pliant.model.messages import MessageReason, message
 from pliant.model.observed import ObservedPod, PodPhase
 from pliant.model.state import EngineState, JobPhase, ReplicaCounts
@@ -51,7 +51,7 @@ def render_status(status: JobStatusUpdate, previous: Mapping[str, Any], job: Job
         scale_plan=latest_plan[1] if latest_plan else previous_plan if isinstance(previous_plan, str) else "",
         workers=f"{workers.active}/{desired or workers.size - workers.failed}" if workers else "",
         replicas=workers.pending + workers.scheduled + workers.active if workers else None,
-        selector=f"{JOB_NAME_LABEL}={job.key.name},{REPLICA_GROUP_LABEL}={WORKER}",
+        selector=group_selector(job, WORKER),
         restarts=state.restart_count,
         status=ElasticJobInnerStatus(
             conditions=_with_current_condition(_read_conditions(previous), current, at),

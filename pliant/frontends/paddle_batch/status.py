@@ -24,7 +24,7 @@ from pliant.frontends.status.results import decided_at, decided_phase, root_caus
 from pliant.model.actions import JobStatusUpdate
 from pliant.model.english import render
 from pliant.model.job import Job
-from pliant.model.labels import JOB_NAME_LABEL, REPLICA_GROUP_LABEL
+from pliant.model.labels import group_selector
 from pliant.model.messages import MessageReason, message
 from pliant.model.observed import ObservedPod
 from pliant.model.state import EngineState, JobPhase, ReplicaCounts
@@ -110,7 +110,7 @@ def _role_status(role: str, status: JobStatusUpdate, previous: Mapping[str, Any]
         succeeded=counts.succeeded,
         refs=_pod_references(role, status.observed_pods, previous, job),
         replicas=counts.pending + counts.scheduled + counts.active + counts.restarting,
-        selector=f"{JOB_NAME_LABEL}={job.key.name},{REPLICA_GROUP_LABEL}={role}",
+        selector=group_selector(job, role),
     )
 
 

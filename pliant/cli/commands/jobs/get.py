@@ -72,9 +72,9 @@ def _print_jobs(args: Namespace, jobs: list[JobObject], table: Table) -> None:
 
 
 def _new_table(args: Namespace) -> Table:
-    titles = ["NAME", "PHASE", "READY", "RESTARTS", "SIZE", "AGE", "MESSAGE"]
+    titles = ["NAME", "KIND", "PHASE", "READY", "RESTARTS", "SIZE", "AGE", "MESSAGE"]
     if args.output == "wide":
-        titles[6:6] = ["KIND", "STARTED", "ENDED", "ROOT CAUSE"]
+        titles[7:7] = ["STARTED", "ENDED", "ROOT CAUSE"]
     if args.all_namespaces:
         titles.insert(0, "NAMESPACE")
     width = terminal_width(sys.stdout) if args.output != "wide" else 0
@@ -90,11 +90,11 @@ def _job_row(args: Namespace, job_object: JobObject, now: datetime) -> list[str]
 
     state = job_object.state
     restarts = str(state.restart_count if state else 0)
-    row = [job_object.key.name, job_object.phase, _ready_text(job_object), restarts, group_sizes_text(job_object)]
-    row.append(ago(job_object.created_at))
+    kind = unambiguous_kind_name(job_object.frontend, job_object.frontend.kind)
+    row = [job_object.key.name, kind, job_object.phase, _ready_text(job_object), restarts]
+    row += [group_sizes_text(job_object), ago(job_object.created_at)]
     if args.output == "wide":
         row += [
-            unambiguous_kind_name(job_object.frontend, job_object.frontend.kind),
             ago(state.first_running_at if state else None),
             ago(state.ended_at if state else None),
             short_failure_text(state.root_cause) if state and state.root_cause else "–",

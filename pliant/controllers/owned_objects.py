@@ -1,0 +1,260 @@
+"""The pods and services of jobs: created, adopted if nobody owns them, and never taken from another owner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from pliant.errors import AlreadyExists, Conflict, NotFound, RetryLater
+from pliant.frameworks.progress_reporting import REPORT_TOKEN_VARIABLE, REPORT_URL_VARIABLE
+from pliant.kube.cache.store import ObjectStore
+from pliant.kube.client import KubeClient
+from pliant.kube.objects import ConfigMap, ObjectMeta, OwnerReference, Pod, Service
+from pliant.kube.quantity import parse_quantity
+from pliant.kube.resources import PODS, Resource
+from pliant.model.job import Job
+from pliant.model.labels import JOB_NAME_LABEL, MANAGED_BY_LABEL, MANAGED_BY_VALUE, TEMPLATE_HASH_ANNOTATION
+from pliant.model.messages import Message, MessageReason, message
+
+T = TypeVar("T", bound=Pod | Service)
+U = TypeVar("U", bound=Pod | Service | ConfigMap)
+
+_JOB_SPECIFIC_VARIABLES = frozenset({REPORT_URL_VARIABLE, REPORT_TOKEN_VARIABLE})
+"""Variables that contain the UID of the job but do not matter for whether pods of two jobs can train together."""
+
+
+class NameConflict(RetryLater):
+    """An object of the same name exists that the job must not use."""
+
+    def __init__(self, kind: str, name: str, problem: str, owner: OwnerReference | None = None) -> None:
+        super().__init__(f"{kind} {name} {problem}")
+        self.kind, self.name, self.problem, self.owner = kind, name, problem, owner
+
+    @property
+    def message(self) -> Message:
+        owner = self.owner
+        return message(
+            MessageReason.NAME_CONFLICT,
+            kind=self.kind,
+            object=self.name,
+            problem=self.problem,
+            ownerKind=owner.kind if owner else None,
+            ownerName=owner.name if owner else None,
+            ownerUid=owner.uid if owner else None,
+        )
+
+
+class Adoption(NamedTuple):
+    """An existing object without an owner, and the manifest that the job would create."""
+
+    meta: ObjectMeta
+    manifest: Mapping[str, Any]
+
+
+class OwnedObjects(Generic[T]):
+    def __init__(self, client: KubeClient, resource: Resource, decode_as: type[T], store: ObjectStore[T]) -> None:
+        self._client = client
+        self._resource = resource
+        self._decode_as = decode_as
+        self._store = store
+
+    def contains(self, job: Job, name: str, uid: str) -> bool:
+        known = self._store.get(job.key.namespace, name)
+        return known is not None and known.metadata.uid == uid
+
+    async def add_labels(self, job: Job, name: str, uid: str, labels: Mapping[str, str]) -> None:
+        known = self._store.get(job.key.namespace, name)
+        if known is None or all(known.metadata.labels.get(label) == value for label, value in labels.items()):
+            return
+        with suppress(NotFound, Conflict):
+            await self._patch(job, name, {"metadata": {"uid": uid, "labels": dict(labels)}})
+
+    async def find_adoptions(
+        self, job: Job, manifests: Iterable[Mapping[str, Any]]
+    ) -> tuple[list[Adoption], list[NameConflict]]:
+        """Return the existing objects that the job can adopt, and those of its names that it must not use."""
+        adoptions, conflicts = [], []
+        for manifest in manifests:
+            try:
+                adoption = await self._find_adoption(job, manifest)
+            except NameConflict as conflict:
+                conflicts.append(conflict)
+            else:
+                adoptions += [adoption] if adoption is not None else []
+        return adoptions, conflicts
+
+    async def adopt(self, job: Job, adoption: Adoption) -> None:
+        """Become the owner of an object that has none, provided that it has not changed since."""
+        meta, manifest = adoption
+        metadata = {
+            "uid": meta.uid,
+            "resourceVersion": meta.resource_version,
+            "labels": manifest["metadata"]["labels"],
+            "ownerReferences": manifest["metadata"]["ownerReferences"],
+        }
+        # The selector of a service contains the UID of the job.
+        spec = {} if self._resource is PODS else {"spec": manifest["spec"]}
+        try:
+            await self._patch(job, meta.name, {"metadata": metadata, **spec})
+        except (NotFound, Conflict) as error:
+            raise RetryLater(f"{self._resource.kind} {meta.name} changed while it was adopted") from error
+
+    async def create(self, job: Job, manifest: Mapping[str, Any]) -> None:
+        """Create an object, unless the job has it already."""
+        known = self._store.get(job.key.namespace, manifest["metadata"]["name"])
+        if known is not None and _is_owned_by(known.metadata, job) and known.metadata.deletion_timestamp is None:
+            return
+        obj = await create_or_get(self._client, self._resource, self._decode_as, job, manifest)
+        if JOB_NAME_LABEL not in obj.metadata.labels:
+            obj = await self._add_own_labels(job, obj.metadata, manifest)
+        if obj.metadata.labels.get(MANAGED_BY_LABEL) != MANAGED_BY_VALUE:
+            # The informers select by this label: the operator would never observe this object.
+            label = f"{MANAGED_BY_LABEL}={MANAGED_BY_VALUE}"
+            raise RetryLater(
+                f"{self._resource.kind} exists without the label {label}: restore the label or delete the object"
+            )
+        self._store.apply_own_write(obj)
+
+    async def delete(self, job: Job, name: str, uid: str, *, grace_seconds: int | None = None) -> None:
+        namespace = job.key.namespace
+        try:
+            response = await self._client.delete(
+                self._resource, namespace, name, uid=uid, grace_period_seconds=grace_seconds
+            )
+        except (NotFound, Conflict):
+            self._store.apply_own_deletion(namespace, name, uid)
+            return
+        if _is_still_terminating(response, self._resource.kind):
+            self._store.apply_own_write(msgspec.convert(response, self._decode_as))
+        else:
+            self._store.apply_own_deletion(namespace, name, uid)
+
+    async def _find_adoption(self, job: Job, manifest: Mapping[str, Any]) -> Adoption | None:
+        """Return the existing object if it can be adopted; raise NameConflict if it belongs to another owner."""
+        kind, namespace, name = self._resource.kind, job.key.namespace, manifest["metadata"]["name"]
+        known = self._store.get(namespace, name)
+        if known is None or known.metadata.deletion_timestamp is not None:
+            return None
+        if _controller_of(known.metadata) is not None:
+            _check_owner(job, kind, known.metadata)
+            return None
+        try:
+            raw = await self._client.get(self._resource, namespace, name)
+        except NotFound:
+            return None
+        if problem := _adoption_problem(manifest, raw):
+            raise NameConflict(kind, name, problem)
+        return Adoption(msgspec.convert(raw["metadata"], ObjectMeta), manifest)
+
+    async def _add_own_labels(self, job: Job, meta: ObjectMeta, manifest: Mapping[str, Any]) -> T:
+        """Add this operator's labels to an object that another operator created for the same job."""
+        patch = {"metadata": {"uid": meta.uid, "labels": manifest["metadata"]["labels"]}}
+        try:
+            return await self._patch(job, meta.name, patch)
+        except (NotFound, Conflict) as error:
+            raise RetryLater(f"{self._resource.kind} {meta.name} existed and was deleted meanwhile") from error
+
+    async def _patch(self, job: Job, name: str, patch: Mapping[str, Any]) -> T:
+        patched = await self._client.patch(self._resource, job.key.namespace, name, patch, decode_as=self._decode_as)
+        self._store.apply_own_write(patched)
+        return patched
+
+
+async def create_or_get(
+    client: KubeClient, resource: Resource, decode_as: type[U], job: Job, manifest: Mapping[str, Any]
+) -> U:
+    """Create an object of a job, or return the existing one if the job owns it; else raise RetryLater."""
+    namespace, name = job.key.namespace, manifest["metadata"]["name"]
+    try:
+        return await client.create(resource, namespace, manifest, decode_as=decode_as)
+    except AlreadyExists:
+        try:
+            obj = await client.get(resource, namespace, name, decode_as=decode_as)
+        except NotFound as error:
+            raise RetryLater(f"{resource.kind} {name} existed and was deleted meanwhile") from error
+        if not _is_owned_by(obj.metadata, job):
+            if obj.metadata.deletion_timestamp is None:
+                _check_owner(job, resource.kind, obj.metadata)
+            raise RetryLater(f"{resource.kind} {name} of an earlier job is still being deleted") from None
+        return obj
+
+
+def _check_owner(job: Job, kind: str, meta: ObjectMeta) -> None:
+    """Raise NameConflict unless the object belongs to the job or to a deleted job of the same name."""
+    owner = _controller_of(meta)
+    if owner is None:
+        raise NameConflict(kind, meta.name, "exists and belongs to no job")
+    if (owner.kind, owner.name) != (job.owner.kind, job.owner.name) or owner.api_version != job.owner.api_version:
+        raise NameConflict(kind, meta.name, f"belongs to {owner.kind} {owner.name} (uid {owner.uid})", owner)
+
+
+def _controller_of(meta: ObjectMeta) -> OwnerReference | None:
+    return next((ref for ref in meta.owner_references if ref.controller), None)
+
+
+def _is_owned_by(meta: ObjectMeta, job: Job) -> bool:
+    owner = _controller_of(meta)
+    return owner is not None and owner.uid == job.owner.uid
+
+
+def _adoption_problem(manifest: Mapping[str, Any], existing: Mapping[str, Any]) -> str:
+    """Return why an object without an owner cannot be adopted; empty if it can."""
+    if manifest["kind"] != "Pod":
+        return ""  # the spec of a service is replaced
+    if existing.get("status", {}).get("phase") in ("Succeeded", "Failed"):
+        return "exists, belongs to no job and has finished"
+    before, now = (each["metadata"].get("annotations") or {} for each in (existing, manifest))
+    if before.get(TEMPLATE_HASH_ANNOTATION) != now.get(TEMPLATE_HASH_ANNOTATION):
+        return "exists, belongs to no job and has another template"
+    difference = find_difference(manifest["spec"], existing["spec"], "spec")
+    return f"exists, belongs to no job and differs in {difference}" if difference else ""
+
+
+def find_difference(expected: Any, actual: Any, path: str) -> str:
+    """Return the path of the first field of a manifest that differs in a stored object; empty if there is none.
+
+    The API server adds default values, so fields that only the stored object has are no difference.
+    """
+    if isinstance(expected, Mapping):
+        if not isinstance(actual, Mapping):
+            return path
+        return _first_difference(expected, actual, path)
+    if isinstance(expected, list | tuple):
+        if path.endswith(".env"):
+            expected, actual = _variables_by_name(expected), _variables_by_name(actual or ())
+            return _first_difference(expected, actual, path)
+        if not isinstance(actual, list) or len(actual) < len(expected):
+            return path
+        differences = (find_difference(each, actual[i], f"{path}[{i}]") for i, each in enumerate(expected))
+        return next(filter(None, differences), "")
+    return "" if _are_equal(expected, actual, path) else path
+
+
+def _first_difference(expected: Mapping[str, Any], actual: Mapping[str, Any], path: str) -> str:
+    # An empty value may have been dropped, or replaced by a default.
+    given = {name: value for name, value in expected.items() if value not in (None, "", {}, [], ())}
+    differences = (find_difference(each, actual.get(name), f"{path}.{name}") for name, each in given.items())
+    return next(filter(None, differences), "")
+
+
+def _variables_by_name(variables: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    return {each["name"]: each for each in variables if each["name"] not in _JOB_SPECIFIC_VARIABLES}
+
+
+def _are_equal(expected: Any, actual: Any, path: str) -> bool:
+    if expected == actual or actual is None or ".resources." not in path:
+        return bool(expected == actual)
+    try:
+        return parse_quantity(expected) == parse_quantity(actual)
+    except ValueError:
+        return False
+
+
+def _is_still_terminating(response: Mapping[str, Any], kind: str) -> bool:
+    """Return whether the deleted object still exists, because of its grace period or its finalizers."""
+    meta = response.get("metadata") or {}
+    is_object = response.get("kind") == kind and meta.get("deletionTimestamp")
+    return bool(is_object and (meta.get("deletionGracePeriodSeconds") or meta.get("finalizers")))
