@@ -112,3 +112,32 @@ async def test_pods_left_on_purpose_belong_to_nobody(scene: Scene) -> None:
     await scene.until_phase("later", "Succeed")
     assert {pod["status"]["phase"] for pod in scene.pods.values()} == {"Running"}
     assert set(scene.pods) == {"t-worker-0", "t-worker-1"}
+
+
+def uids(scene: Scene) -> dict[str, str]:
+    return {name: pod["metadata"]["uid"] for name, pod in scene.pods.items()}
+
+
+async def orphan(scene: Scene, name: str) -> None:
+    await scene.client.delete(JOBS, scene.namespace, name, propagation="Orphan")
+    await scene.until(lambda: not scene.job(name), "the job gone")
+
+
+async def test_pods_left_on_purpose_are_adopted_by_the_same_job_and_in_the_way_of_another(scene: Scene) -> None:
+    await scene.submit(job("t", {"worker": group(FOREVER, 2)}))
+    await scene.until_phase("t", "Running")
+    before = uids(scene)
+    await orphan(scene, "t")
+    await scene.submit(job("t", {"worker": group(FOREVER, 2)}))
+    await scene.until_phase("t", "Running")
+    assert uids(scene) == before
+
+    await orphan(scene, "t")
+    await scene.submit(job("t", {"worker": group("sleep 60", 2)}))
+    conflict = ("t-worker-0", "exists, belongs to no job and has another template")
+    await scene.until(lambda: name_conflict(scene.message("t")) == conflict, "the conflict told")
+    assert uids(scene) == before
+    for pod in before:
+        await scene.client.delete(PODS, scene.namespace, pod)
+    await scene.until_phase("t", "Running")
+    assert not set(uids(scene).values()) & set(before.values())
