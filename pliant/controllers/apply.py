@@ -169,4 +169,5 @@ def _create_error_message(name: str, error: Exception) -> Message:
 
 
 def _lacks_prerequisite(action: CreatePod, create_errors: Mapping[str, Message]) -> bool:
-    return action.name in create_errors or action.manifest["spec"].get("serviceAccountName", "") in create_errors
+    spec = action.manifest["spec"]
+    return any(name in create_errors for name in (action.name, spec.get("subdomain"), spec.get("serviceAccountName")))

@@ -50,7 +50,7 @@ def decide(  # noqa: PLR0913 - everything that a decision depends on
     if job.is_deleting:
         return Act()  # the garbage collector deletes the dependents
     spec = apply_master_defaults(job, config)
-    state = before or _initial_state(now)
+    state = before or _initial_state(job, now)
     state = replace(state, observed_generation=spec.generation, accepted_spec=spec.accepted_spec)
     state = with_size_requests(spec, recommendations, state, now)
     state = raise_attempts_to_observed(spec, observed, state)
@@ -133,6 +133,6 @@ def _status_update(context: Context, state: EngineState) -> JobStatusUpdate:
     return JobStatusUpdate(state=written, replica_counts=state.replica_counts, observed_pods=pods)
 
 
-def _initial_state(now: datetime) -> EngineState:
-    state = EngineState(phase=JobPhase.PENDING, started_at=now)
+def _initial_state(job: Job, now: datetime) -> EngineState:
+    state = EngineState(phase=JobPhase.PENDING, started_at=now, has_job_service=bool(job.naming.job_service))
     return with_timeline_entry(state, now, str(JobPhase.PENDING), message(MessageReason.JOB_ACCEPTED))

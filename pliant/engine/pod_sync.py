@@ -7,14 +7,14 @@ from datetime import timedelta
 from pliant.engine.context import Context
 from pliant.engine.plans.master_pods import delete_member_pods, delete_orphan_pods, grant_master_access
 from pliant.engine.pods.deletion import delete_pods
-from pliant.engine.pods.manifests import config_map_manifest, pod_manifest, service_manifest
+from pliant.engine.pods.manifests import config_map_manifest, job_service_manifest, pod_manifest, service_manifest
 from pliant.engine.pods.replicas import Replica, Replicas, ReplicaState
 from pliant.engine.pods.shared_environment import SharedEnvironment, build_shared_environment
 from pliant.engine.restart.restarts import backoff_left
 from pliant.model.actions import Action, CreateConfigMap, CreatePod, CreateService, DeleteService, PodDeletionReason
 from pliant.model.framework import Framework
 from pliant.model.job import Job
-from pliant.model.labels import format_service_name, normalize_group_name
+from pliant.model.labels import format_service_name, job_service_name, normalize_group_name
 from pliant.model.messages import MessageReason
 from pliant.model.state import EngineState
 
@@ -38,11 +38,19 @@ def sync_pods(
     actions: list[Action] = [
         CreateService(name=name, manifest=service_manifest(job, replica.rank)) for name, replica in missing.items()
     ]
+    if (shared := _job_service_in_use(context, replicas)) and shared not in services:
+        actions.append(CreateService(name=shared, manifest=job_service_manifest(job)))
     actions += grant_master_access(job, creatable)
     if creatable:
         avoided = context.before.avoided_nodes if context.before is not None else ()
         actions += _create_pods(build_shared_environment(job, framework, avoided), creatable)
     return (*actions, *_delete_obsolete(context, replicas)), wait
+
+
+def _job_service_in_use(context: Context, replicas: Replicas) -> str:
+    """Return the name of the service of the job; empty if it has none, or if no replica needs it."""
+    needs_it = any(not each.service_name for each in replicas.all if each.pod is None or not each.pod.is_external)
+    return job_service_name(context.job) if needs_it or replicas.orphan_pods else ""
 
 
 def _must_yield_names(context: Context) -> bool:
@@ -101,7 +109,7 @@ def _delete_obsolete(context: Context, replicas: Replicas) -> tuple[Action, ...]
     stale = [replica.pod for replica in replicas.all if replica.state is ReplicaState.STALE and replica.pod is not None]
     # Highest index first: rank 0 hosts the rendezvous.
     orphans = sorted(replicas.orphan_pods, key=lambda pod: (pod.group, -pod.index, pod.name))
-    used_names = {replica.service_name for replica in replicas.all}
+    used_names = {replica.service_name for replica in replicas.all} | {_job_service_in_use(context, replicas)}
     used_names |= {format_service_name(context.job.naming, pod.name) for pod in replicas.orphan_pods}
     services = [
         DeleteService(name=service.name, uid=service.uid)

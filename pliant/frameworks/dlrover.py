@@ -8,7 +8,7 @@ from functools import lru_cache
 from pliant.frameworks.role_assignment import to_compact_json
 from pliant.model.framework import Framework, Rank
 from pliant.model.job import Job, Port, ReplicaGroup
-from pliant.model.labels import rank_service_name, replica_service_name
+from pliant.model.labels import rank_host, replica_host, replica_service_name
 from pliant.model.state import GroupMember
 
 PS_TYPE, WORKER_TYPE, CHIEF_TYPE, EVALUATOR_TYPE = "ps", "worker", "chief", "evaluator"
@@ -57,7 +57,7 @@ class DLRover(Framework):
 def _strategy_environment(job: Job, rank: Rank, rank_number: str, world_size: str) -> dict[str, str]:
     strategy = job.framework_options.get("strategy")
     if strategy == ALLREDUCE_STRATEGY:
-        first = replica_service_name(job, WORKER_TYPE, 0)
+        first = replica_host(job, WORKER_TYPE, 0)
         port = next((port.number for port in rank.group.ports), 0)
         return {"WORLD_SIZE": world_size, "RANK": rank_number, "RDZV_ENDPOINT": f"{first}:{port}"}
     if strategy == PS_STRATEGY:
@@ -107,7 +107,7 @@ def _list_addresses(job: Job, group: ReplicaGroup) -> Iterator[str]:
     port = next((port.number for port in group.ports), 0)
     for rank in _list_ranks(job, group):
         member_port = rank.member.port if rank.member else None
-        yield f"{rank_service_name(job, rank)}.{job.key.namespace}.svc:{member_port or port}"
+        yield f"{rank_host(job, rank)}.{job.key.namespace}.svc:{member_port or port}"
 
 
 def _list_ranks(job: Job, group: ReplicaGroup) -> list[Rank]:

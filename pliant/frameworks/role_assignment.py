@@ -11,7 +11,13 @@ from typing import Any
 
 from pliant.model.framework import Framework, Rank, Role
 from pliant.model.job import Job, JobKey, Naming, ReplicaGroup
-from pliant.model.labels import format_pod_name, format_service_name, normalize_group_name, replica_service_name
+from pliant.model.labels import (
+    format_pod_name,
+    format_service_name,
+    job_service_name,
+    normalize_group_name,
+    replica_host,
+)
 
 AddressTable = tuple[tuple[str, tuple[str, ...], int], ...]
 """For each group the role, the host names and the port; hashable, so that it can be a cache key."""
@@ -61,10 +67,10 @@ class RoleAssignment:
         return (named or [port.number for port in group.ports] or [default.number if default else 0])[0]
 
     def host(self, group: ReplicaGroup, index: int = 0) -> str:
-        return replica_service_name(self.job, group.name, index)
+        return replica_host(self.job, group.name, index)
 
     def hosts(self, *roles: str) -> list[str]:
-        """Return the service names of the replicas with these roles in rank order."""
+        """Return the host names of the replicas with these roles in rank order."""
         return [host for group in self.groups(*roles) for host in self.group_hosts(group)]
 
     def address_table(self, *roles: str) -> AddressTable:
@@ -75,9 +81,12 @@ class RoleAssignment:
         )
 
     def group_hosts(self, group: ReplicaGroup) -> tuple[str, ...]:
-        naming = self.job.naming
-        pod = naming.pod_overrides.get(normalize_group_name(group.name), naming.pod)
-        return _format_hosts(pod, naming.service, self.job.key, group.name, group.size)
+        naming, name = self.job.naming, normalize_group_name(group.name)
+        pod = naming.pod_overrides.get(name, naming.pod)
+        names = _format_hosts(pod, naming.service, self.job.key, group.name, group.size)
+        if not naming.job_service:
+            return names
+        return _in_job_service(names, naming.own_services.get(name, 0), job_service_name(self.job))
 
 
 def group_restart_id(job: Job, group: ReplicaGroup) -> str:
@@ -108,6 +117,12 @@ def _format_hosts(pod_format: str, service_format: str, job_key: JobKey, group: 
     """Format the host names of a group; cached, since the environment of every replica lists all of them."""
     naming = Naming(pod=pod_format, service=service_format)
     return tuple(format_service_name(naming, format_pod_name(naming, job_key, group, index)) for index in range(size))
+
+
+@lru_cache(maxsize=256)
+def _in_job_service(names: tuple[str, ...], own_services: int, job_service: str) -> tuple[str, ...]:
+    """Append the service of the job to the names of the replicas that have no service of their own."""
+    return (*names[:own_services], *(f"{name}.{job_service}" for name in names[own_services:]))
 
 
 def _find_role(group: ReplicaGroup, roles: tuple[Role, ...]) -> Role:

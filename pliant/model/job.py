@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -10,6 +11,9 @@ from typing import Any, NamedTuple
 
 from pliant.errors import InvalidSpec
 from pliant.model.state import AcceptedSpec, GroupMember, JobPhase, SizeRequester
+
+ALL_REPLICAS = sys.maxsize
+"""In `Naming.own_services`: every replica of a group has a service of its own."""
 
 
 class JobKey(NamedTuple):
@@ -87,6 +91,12 @@ class Naming:
     pod_overrides: Mapping[str, str] = field(default_factory=dict)
     """Pod name formats of single groups, by group name in lower case."""
     service: str = "{pod}"
+    job_service: str = ""
+    """The name format of one headless service for the whole job: replicas are `<pod>.<service>`, and only those that
+    `own_services` counts have a service of their own. Empty if every replica has one."""
+    own_services: Mapping[str, int] = field(default_factory=dict)
+    """How many replicas of a group, from index 0 on, have a service of their own beside that of the job, by group name
+    in lower case; none if the group is missing."""
     subdomain: str = ""
     """The `spec.subdomain` of pods, such as `{pod}`: with a service of that name the pod has an FQDN."""
     service_overrides: Mapping[str, str] = field(default_factory=dict)

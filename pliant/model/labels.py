@@ -45,19 +45,52 @@ def replica_service_name(job: Job, group: str, index: int) -> str:
     return format_service_name(job.naming, replica_pod_name(job, group, index))
 
 
+def job_service_name(job: Job) -> str:
+    """Return the name of the service that all replicas share; empty if each has its own."""
+    return job.naming.job_service.format(job=job.key.name)
+
+
+def has_own_service(job: Job, group: str, index: int) -> bool:
+    naming = job.naming
+    return not naming.job_service or index < naming.own_services.get(normalize_group_name(group), 0)
+
+
+def replica_host(job: Job, group: str, index: int) -> str:
+    """Return the name by which replicas in the same namespace reach this one."""
+    name = replica_service_name(job, group, index)
+    return name if has_own_service(job, group, index) else f"{name}.{job_service_name(job)}"
+
+
 def replica_names(job: Job, group: ReplicaGroup) -> Iterator[tuple[str, str]]:
-    """Yield the pod name and the service name of each replica of a group, by index."""
+    """Yield the pod name of each replica of a group and the name of its own service, which may be empty, by index."""
     naming, job_name, name = job.naming, job.key.name, normalize_group_name(group.name)
+    own_services = naming.own_services.get(name, 0) if naming.job_service else group.size
     pod_format, service_override = naming.pod_overrides.get(name, naming.pod), naming.service_overrides.get(name)
     for index in range(group.size):
         pod = pod_format.format(job=job_name, group=name, index=index)
-        if service_override is None:
+        if index >= own_services:
+            yield pod, ""
+        elif service_override is None:
             yield pod, format_service_name(naming, pod)
         else:
             yield pod, service_override.format(job=job_name, group=name, index=index)
 
 
+def rank_own_service(job: Job, rank: Rank) -> str:
+    """Return the name of the service of one replica; empty if it has none of its own."""
+    member = rank.member
+    index = rank.index if member is None else member.rank
+    has_own = (member is not None and member.service) or has_own_service(job, rank.group.name, index)
+    return rank_service_name(job, rank) if has_own else ""
+
+
+def rank_host(job: Job, rank: Rank) -> str:
+    """Return the name by which replicas in the same namespace reach this one."""
+    return rank_own_service(job, rank) or f"{rank_service_name(job, rank)}.{job_service_name(job)}"
+
+
 def rank_service_name(job: Job, rank: Rank) -> str:
+    """Return the name of a replica in DNS: that of its own service, or its host name in the service of the job."""
     member = rank.member
     if member is None:
         return replica_service_name(job, rank.group.name, rank.index)
@@ -65,8 +98,8 @@ def rank_service_name(job: Job, rank: Rank) -> str:
 
 
 def replica_dns_name(job: Job, group: str, index: int) -> str:
-    """Return the DNS name of a replica: `<service>.<namespace>`."""
-    return f"{replica_service_name(job, group, index)}.{job.key.namespace}"
+    """Return the DNS name of a replica: `<service>.<namespace>` or `<pod>.<service>.<namespace>`."""
+    return f"{replica_host(job, group, index)}.{job.key.namespace}"
 
 
 def format_pod_name(naming: Naming, job_key: JobKey, group: str, index: int) -> str:

@@ -258,6 +258,8 @@ class EngineState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     observed_generation: int = 0
     """The generation of the spec that the state is based on."""
     accepted_spec: AcceptedSpec | None = None
+    has_job_service: bool = False
+    """Whether the replicas share one service. It never changes: replicas know the names of their peers."""
     started_at: Timestamp
     first_running_at: Timestamp | None = None
     resumed_at: Timestamp | None = None

@@ -188,6 +188,7 @@ async def test_two_jobs_of_one_name_that_hold_a_service_each_do_not_wait_for_eac
     async with operated() as client:
         jobs = {}
         for resource, manifest in ((JOBS, a_job()), (PYTORCHJOBS, a_pytorchjob())):
+            manifest["metadata"]["annotations"] = {"pliant/service-per-replica": "true"}
             manifest["spec"] |= {"suspend": True} if resource is JOBS else {"runPolicy": {"suspend": True}}
             jobs[resource] = await submit(client, resource, manifest)
         for index, (resource, uid) in enumerate(jobs.items()):

@@ -66,7 +66,7 @@ def test_with_parameter_servers_everybody_is_told_where_all_are() -> None:
     job = served(ps=servers, worker={5: GroupMember(rank=1), 0: GroupMember(rank=0)}, chief={0: GroupMember(rank=0)})
     assert config(job, "worker", 5, GroupMember(rank=1)) == {
         "cluster": {
-            "worker": ["demo-edljob-worker-0.team.svc:3333", "demo-edljob-worker-1.team.svc:3333"],
+            "worker": ["demo-edljob-worker-0.team.svc:3333", "demo-edljob-worker-1.demo.team.svc:3333"],
             "ps": ["demo-edljob-ps-0.team.svc:2222", "demo-edljob-ps-1.team.svc:2222", "other.team.svc:2323"],
             "chief": ["demo-edljob-chief-0.team.svc:3333"],
         },

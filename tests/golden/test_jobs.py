@@ -9,11 +9,12 @@ import pytest
 import yaml
 
 from pliant.embedded.schema import Schema
-from pliant.engine.pods.manifests import pod_manifest, service_manifest
+from pliant.engine.pods.manifests import job_service_manifest, pod_manifest, service_manifest
 from pliant.engine.pods.shared_environment import build_shared_environment
 from pliant.frontends import FRONTENDS
 from pliant.model.framework import Rank
 from pliant.model.job import Job, ReplicaGroup
+from pliant.model.labels import rank_own_service
 from pliant.plugins.registry import framework_of
 from tests.golden.files import check_golden, yaml_text
 from tests.golden.plain_data import set_fields
@@ -43,6 +44,7 @@ def understood(job: Job) -> dict[str, Any]:
     """Return what the job says beyond its defaults, with the first pod and service of every group."""
     return {
         **set_fields(job, without=("groups", "owner", "created_at")),
+        **({"service": job_service_manifest(job)} if job.naming.job_service else {}),
         "groups": [_group(job, group) for group in job.groups],
     }
 
@@ -50,8 +52,5 @@ def understood(job: Job) -> dict[str, Any]:
 def _group(job: Job, group: ReplicaGroup) -> dict[str, Any]:
     rank = Rank(group=group, index=0, attempt=0)
     pod = pod_manifest(build_shared_environment(job, framework_of(job)), rank)
-    return {
-        **set_fields(group, without=("template", "template_hash", "path")),
-        "pod": pod,
-        "service": service_manifest(job, rank),
-    }
+    service = {"service": service_manifest(job, rank)} if rank_own_service(job, rank) else {}
+    return {**set_fields(group, without=("template", "template_hash", "path")), "pod": pod, **service}

@@ -75,6 +75,9 @@ async def test_a_finished_job_is_not_trained_again_by_the_next_operator(
 async def _begun_elsewhere(scene: KubeflowScene, groups: dict[str, Manifest]) -> None:
     """A job with a pod for each group, as another operator leaves it."""
     job = await scene.submit(scene.manifest("t", groups))
+    created = {"type": "Created", "status": "True", "reason": "PyTorchJobCreated", "message": "created"}
+    status = {"status": {"conditions": [created], "startTime": job["metadata"]["creationTimestamp"]}}
+    await scene.edit("t", status, subresource="status")
     words = {"apiVersion": job["apiVersion"], "kind": job["kind"], "name": "t", "uid": job["metadata"]["uid"]}
     for name, group in groups.items():
         labels = {

@@ -24,7 +24,7 @@ from pliant.engine.status.messages import failure_message
 from pliant.engine.status.rollup import roll_up_status
 from pliant.model.actions import Action, DeleteService, PodDeletionReason
 from pliant.model.job import CleanPodPolicy, ReplicaGroup
-from pliant.model.labels import format_service_name
+from pliant.model.labels import format_service_name, job_service_name
 from pliant.model.messages import Message, MessageReason, message
 from pliant.model.observed import ObservedPod, ObservedService, PodPhase
 from pliant.model.state import EngineState, JobOutcome, JobPhase, RestartCause
@@ -112,6 +112,7 @@ def list_leftover_objects(context: Context) -> tuple[list[ObservedPod], list[Obs
         case CleanPodPolicy.ALL:
             kept = set()
     kept_services = {format_service_name(job.naming, name) for name in kept}
+    kept_services |= {job_service_name(job)} if kept else set()
     pods = [pod for pod in observed.pods if pod.name not in kept]
     services = [service for service in observed.services.values() if service.name not in kept_services]
     return sorted(pods, key=lambda pod: pod.name), sorted(services, key=lambda service: service.name)

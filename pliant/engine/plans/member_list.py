@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from pliant.engine.pods.replicas import Replica, ReplicaState, compute_state
 from pliant.model.framework import Rank
 from pliant.model.job import Job, Master, ReplicaGroup
-from pliant.model.labels import normalize_group_name, rank_service_name, replica_pod_name
+from pliant.model.labels import normalize_group_name, rank_own_service, replica_pod_name
 from pliant.model.observed import ObservedPod
 from pliant.model.state import GroupMember, GroupState
 
@@ -67,7 +67,7 @@ class ListMembership:
         for index, member in sorted(group_state.members.items()):
             rank = Rank(group=group, index=index, attempt=0, member=member)
             name = replica_pod_name(job, group.name, index)
-            replicas.append(_make_replica(rank, pods.pop(name, None), rank_service_name(job, rank), name))
+            replicas.append(_make_replica(rank, pods.pop(name, None), rank_own_service(job, rank), name))
         external = [pod for pod in pods.values() if pod.is_external and pod.group == normalize_group_name(group.name)]
         for pod in sorted(external, key=lambda pod: pod.name):
             del pods[pod.name]

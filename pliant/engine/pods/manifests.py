@@ -12,6 +12,8 @@ from pliant.model.job import Job, Port
 from pliant.model.labels import (
     TEMPLATE_HASH_ANNOTATION,
     job_labels,
+    job_selector,
+    job_service_name,
     owner_references,
     pod_labels,
     rank_service_name,
@@ -39,6 +41,12 @@ def pod_manifest(environment: SharedEnvironment, rank: Rank) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": pod_metadata, "spec": _pod_spec(environment, rank)}
 
 
+def job_service_manifest(job: Job) -> dict[str, Any]:
+    """Return the headless service that gives every replica a name; it needs no ports for that."""
+    spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": job_selector(job)}
+    return _service(job, job_service_name(job), job_labels(job), spec)
+
+
 def service_manifest(job: Job, rank: Rank) -> dict[str, Any]:
     """Return the service of one replica: headless, except that of a master.
 
@@ -53,17 +61,17 @@ def service_manifest(job: Job, rank: Rank) -> dict[str, Any]:
     }
     if rank.group.ports:
         spec["ports"] = _service_ports(rank.group.ports, rank.member.port if rank.member is not None else None)
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {
-            "name": rank_service_name(job, rank),
-            "namespace": job.key.namespace,
-            "labels": replica_labels(job, rank),
-            "ownerReferences": owner_references(job.owner),
-        },
-        "spec": spec,
+    return _service(job, rank_service_name(job, rank), replica_labels(job, rank), spec)
+
+
+def _service(job: Job, name: str, labels: Mapping[str, str], spec: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = {
+        "name": name,
+        "namespace": job.key.namespace,
+        "labels": labels,
+        "ownerReferences": owner_references(job.owner),
     }
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
 
 
 @lru_cache(maxsize=256)
@@ -106,7 +114,10 @@ def _pod_spec(environment: SharedEnvironment, rank: Rank) -> dict[str, Any]:
     if rank.group.restart_rule.policy is not None or not spec.get("restartPolicy"):
         # The engine restarts replicas as new pods, so that it can count and scope the restarts.
         spec["restartPolicy"] = "Never"
-    if job.naming.subdomain:
+    if job.naming.job_service:
+        spec.setdefault("hostname", rank_service_name(job, rank))
+        spec.setdefault("subdomain", job_service_name(job))
+    elif job.naming.subdomain:
         name = replica_pod_name(job, rank.group.name, rank.index)
         spec.setdefault("hostname", name)
         spec.setdefault("subdomain", job.naming.subdomain.format(pod=name))

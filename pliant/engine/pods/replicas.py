@@ -50,7 +50,7 @@ class Replica:
     rank: Rank
     pod_name: str
     service_name: str
-    """Empty if the job's master creates the service."""
+    """Empty if it has no service of its own, or if the job's master creates the service."""
     state: ReplicaState
     pod: ObservedPod | None = None
 

@@ -26,10 +26,11 @@ from pliant.frontends.spec.metadata import (
     job_fields_from_metadata,
     parse_end_request,
     read_metadata,
+    with_job_service,
 )
 from pliant.frontends.spec.pod_templates import check_templates_unchanged, hash_template, inspect_pod_template
 from pliant.frontends.spec.quantities import seconds_to_timedelta
-from pliant.model.job import CleanPodPolicy, EndPolicy, Job, ReplicaGroup, RestartRule, RestartScope
+from pliant.model.job import CleanPodPolicy, EndPolicy, Job, Naming, ReplicaGroup, RestartRule, RestartScope
 from pliant.model.state import EngineState, SizeRequester
 
 KIND_DEFINITION = CustomKind(
@@ -81,6 +82,7 @@ class AITrainingJobFrontend(Frontend):
         return Job(
             **job_fields_from_metadata(raw, metadata, KIND_DEFINITION),
             groups=groups,
+            naming=with_job_service(Naming(), groups, metadata, state, {groups[0].name: 1}, is_default=False),
             frameworks=("generic", spec.framework_type.lower()) if spec.framework_type else ("generic",),
             complete_policy=EndPolicy(spec.complete_policy or EndPolicy.ALL),
             fail_policy=EndPolicy(spec.fail_policy or EndPolicy.ANY),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pliant.errors import InvalidSpec
 from pliant.model.job import Job, ReplicaGroup
-from pliant.model.labels import replica_pod_name, replica_service_name
+from pliant.model.labels import replica_host, replica_pod_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class DLReplica:
 
     def host_of(self, type: str, index: int = 0) -> str:  # noqa: A002 - part of the plugin API
         """Return the host name of a replica; raise InvalidSpec if the job has no replica of the type."""
-        return replica_service_name(self.job, self._require_group(type).name, index)
+        return replica_host(self.job, self._require_group(type).name, index)
 
     def port_of(self, type: str) -> int:  # noqa: A002
         """Return the port of the replicas of a type, with the number that their template sets."""
@@ -65,7 +65,7 @@ class DLReplica:
     def hosts(self, *types: str) -> list[str]:
         """Return the host names of the replicas of the given types, or of all types."""
         return [
-            replica_service_name(self.job, group.name, index)
+            replica_host(self.job, group.name, index)
             for group in self._groups_of_types(types)
             for index in range(group.size)
         ]

@@ -33,9 +33,10 @@ from pliant.frontends.spec.metadata import (
     job_fields_from_metadata,
     read_metadata,
     service_name_too_long_message,
+    with_job_service,
 )
 from pliant.frontends.spec.quantities import normalize_quantity
-from pliant.model.job import CleanPodPolicy, EndPolicy, Job, Naming, ReplicaGroup
+from pliant.model.job import ALL_REPLICAS, CleanPodPolicy, EndPolicy, Job, Naming, ReplicaGroup
 from pliant.model.state import EngineState
 
 KIND_DEFINITION = CustomKind(
@@ -94,7 +95,7 @@ class ElasticJobFrontend(Frontend):
             has_parameter_servers=strategy == PARAMETER_SERVER_STRATEGY,
         )
         groups = (master.group, *build_groups(context))
-        naming = _pod_naming(groups)
+        naming = with_job_service(_pod_naming(groups), groups, metadata, state, _own_services(groups))
         _check_pod_names(metadata, groups, naming)
         job_labels = {key: each for key, each in metadata.labels.items() if not key.startswith(GANG_KEY_PREFIXES)}
         return Job(
@@ -161,6 +162,14 @@ def _pod_naming(groups: Iterable[ReplicaGroup]) -> Naming:
         id_label=MEMBER_ID_LABEL,
         rank_label=RANK_LABEL,
     )
+
+
+def _own_services(groups: Iterable[ReplicaGroup]) -> dict[str, int]:
+    """Return how many replicas of each group have a service of their own.
+
+    DLRover's masters know the parameter servers by these names, and the first worker hosts the rendezvous.
+    """
+    return {group.name: 1 if group.name == WORKER else ALL_REPLICAS for group in groups}
 
 
 def _check_pod_names(metadata: JobMetadata, groups: tuple[ReplicaGroup, ...], naming: Naming) -> None:

@@ -20,7 +20,12 @@ from pliant.frontends.kubeflow import status
 from pliant.frontends.kubeflow.types import KubeflowJobStatus, KubeflowReplicaSpec, KubeflowRunPolicy
 from pliant.frontends.scaling import parse_autoscaling, with_scaling_annotations
 from pliant.frontends.spec.decoding import decode, invalid_choice_message
-from pliant.frontends.spec.metadata import check_service_names, job_fields_from_metadata, read_metadata
+from pliant.frontends.spec.metadata import (
+    check_service_names,
+    job_fields_from_metadata,
+    read_metadata,
+    with_job_service,
+)
 from pliant.frontends.spec.pod_templates import check_templates_unchanged, hash_template, inspect_pod_template
 from pliant.frontends.spec.quantities import seconds_to_timedelta
 from pliant.model.job import CleanPodPolicy, EndPolicy, Job, Naming, Port, ReplicaGroup, RestartRule, RestartScope
@@ -143,7 +148,8 @@ class KubeflowJobFrontend(Frontend):
         return Job(
             **job_fields_from_metadata(raw, metadata, self.custom_kind),
             groups=groups,
-            naming=self._pod_naming(),
+            # The first replica of the leader keeps a name that resolves without the service of the job.
+            naming=with_job_service(self._pod_naming(), groups, metadata, state, {groups[0].name: 1}),
             frameworks=(self.kubeflow_kind.framework,),
             framework_options=self.framework_options(spec),
             complete_policy=EndPolicy.ANY,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,9 +13,9 @@ from msgspec import Struct
 from pliant.errors import InvalidSpec
 from pliant.frontends.crd import CustomKind
 from pliant.frontends.spec.decoding import decode
-from pliant.model.job import EndRequest, JobKey, Naming, Owner
-from pliant.model.labels import format_pod_name, format_service_name
-from pliant.model.state import JobPhase
+from pliant.model.job import ALL_REPLICAS, EndRequest, JobKey, Naming, Owner, ReplicaGroup
+from pliant.model.labels import format_pod_name, format_service_name, normalize_group_name
+from pliant.model.state import EngineState, JobPhase
 
 DEFAULT_CREATION_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 """The creation time of objects that do not come from an API server."""
@@ -34,6 +35,7 @@ _FALSE_VALUES = frozenset({"false", "no", "off", "0"})
 MAX_END_MESSAGE_CHARS = 300
 """The message is repeated in events and statuses, and an annotation may hold 256 KiB."""
 MAX_SERVICE_NAME_CHARS = 63
+SERVICE_PER_REPLICA_ANNOTATION = "pliant/service-per-replica"
 _JOB_NAME_PATTERN = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _GROUP_NAME_PATTERN = re.compile(r"[A-Za-z0-9]([-/A-Za-z0-9]*[A-Za-z0-9])?")
 
@@ -95,6 +97,39 @@ def parse_end_request(annotations: Mapping[str, str]) -> EndRequest | None:
                 message = f"{message[: MAX_END_MESSAGE_CHARS - 1]}…"
             return EndRequest(phase=phase, message=message)
     return None
+
+
+def with_job_service(
+    naming: Naming,
+    groups: Iterable[ReplicaGroup],
+    metadata: JobMetadata,
+    state: EngineState | None,
+    own_services: Mapping[str, int],
+    *,
+    is_default: bool = True,
+) -> Naming:
+    """Return the naming of a job whose replicas share one service, unless an annotation asks for one service each.
+
+    A job keeps the services that it started with. `own_services` is that of the naming; in groups whose template sets a
+    host name, every replica needs a service of its own.
+    """
+    has_job_service = is_default if (value := _service_per_replica(metadata)) is None else not value
+    if state is not None:
+        has_job_service = state.has_job_service
+    if not has_job_service:
+        return naming
+    named = [group.name for group in groups if {"hostname", "subdomain"} & (group.template.get("spec") or {}).keys()]
+    owners = {**own_services, **dict.fromkeys(named, ALL_REPLICAS)}
+    lower_case = {normalize_group_name(name): count for name, count in owners.items()}
+    return replace(naming, job_service="{job}", own_services=lower_case)
+
+
+def _service_per_replica(metadata: JobMetadata) -> bool | None:
+    value = metadata.annotations.get(SERVICE_PER_REPLICA_ANNOTATION)
+    if value is None or value in ("true", "false"):
+        return None if value is None else value == "true"
+    path = f"metadata.annotations.{SERVICE_PER_REPLICA_ANNOTATION}"
+    raise InvalidSpec(path, f'must be "true" or "false", got "{value}"')
 
 
 def check_service_names(

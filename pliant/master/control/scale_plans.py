@@ -92,11 +92,14 @@ def to_quantities(resources: PodResources) -> dict[str, str]:
 
 
 def _plan_pod_entry(job: MasterJobSpec, pod_request: MemberPodRequest) -> dict[str, Any]:
-    port = MEMBER_PORT_BY_TYPE.get(pod_request.key.type, DEFAULT_MEMBER_PORT)
+    member_type, rank = pod_request.key.type, pod_request.rank
+    port = MEMBER_PORT_BY_TYPE.get(member_type, DEFAULT_MEMBER_PORT)
+    # Workers are reached through the service of the job; the operator decides which of them needs its own.
+    service = {} if member_type == "worker" else {"service": f"{job.name}-edljob-{member_type}-{rank}:{port}"}
     return {
         **_plan_pod_reference(job, pod_request.key),
-        "rankIndex": pod_request.rank,
-        "service": f"{job.name}-edljob-{pod_request.key.type}-{pod_request.rank}:{port}",
+        "rankIndex": rank,
+        **service,
         "resource": to_quantities(pod_request.resources),
     }
 
