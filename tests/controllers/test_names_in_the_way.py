@@ -96,15 +96,16 @@ async def test_an_object_in_the_way_is_told_left_alone_and_waited_for(resource: 
 
 
 @on_virtual_time
-async def test_whose_object_is_in_the_way_is_told() -> None:
+async def test_whose_object_is_in_the_way_is_told_and_it_is_left_alone() -> None:
     async with operated() as client:
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web"}}
         uid = (await client.create(CONFIG_MAPS, "default", body))["metadata"]["uid"]
         owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "web", "uid": uid, "controller": True}
         intruder = INTRUDERS[PODS]
         meta = {**intruder["metadata"], "ownerReferences": [owner]}
-        await client.create(PODS, "default", {**intruder, "metadata": meta})
+        foreign = await client.create(PODS, "default", {**intruder, "metadata": meta})
         await submit(client)
+        assert await client.get(PODS, "default", "demo-w-0") == foreign, "it is left alone"
         conflict = (await told(client))[0]
         assert conflict.parameters == {
             "kind": "Pod",
