@@ -10,6 +10,8 @@ from msgspec import Meta, inspect
 
 from pliant.schemas import load_kubernetes_schema
 
+IGNORED_KEY = "ignored"
+"""The key in the metadata of a field that has no effect; the value is the advice to the user."""
 POD_TEMPLATE_MARKER = Meta(extra={"definition": "PodTemplateSpec"}, extra_json_schema={"required": ["spec"]})
 """Marks a field that holds a Kubernetes PodTemplateSpec."""
 
@@ -70,15 +72,22 @@ class ValidationRule:
 
 
 def field_doc(
-    description: str, *, rules: Mapping[str, str | ValidationRule] | None = None, **schema_properties: Any
+    description: str,
+    *,
+    rules: Mapping[str, str | ValidationRule] | None = None,
+    ignored: str = "",
+    **schema_properties: Any,
 ) -> Meta:
     """Return the description, CEL rules and additional schema properties of a field.
 
-    `rules` maps the error message of each rule to the rule.
+    `rules` maps the error message of each rule to the rule. `ignored` is for a field that has no effect: why, or what
+    to set instead. A job that sets the field gets a warning.
     """
     if rules:
         schema_properties["x-kubernetes-validations"] = [_validation_entry(*each) for each in rules.items()]
-    return Meta(description=" ".join(description.split()), extra_json_schema=schema_properties or None)
+    text = " ".join(description.split()) + (f" Ignored: {ignored}." if ignored else "")
+    extra = {IGNORED_KEY: ignored} if ignored else None
+    return Meta(description=text, extra_json_schema=schema_properties or None, extra=extra)
 
 
 def _validation_entry(message: str, rule: str | ValidationRule) -> dict[str, Any]:

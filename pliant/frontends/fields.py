@@ -17,6 +17,9 @@ from pliant.model.state import Timestamp
 MAX_REPLICAS_PER_JOB = 10_000
 """Replicas in one job: a typing error must not occupy the operator at the expense of all other jobs."""
 
+NO_POD_GROUP = "Pliant creates no PodGroup; create one and name it in the annotations of the templates"
+"""The advice for fields of schedulers that place the pods of a job together."""
+
 Count = Annotated[int, Meta(ge=0, extra_json_schema={"format": "int32"})]
 GroupSize = Annotated[int, Meta(ge=0, le=MAX_REPLICAS_PER_JOB, extra_json_schema={"format": "int32"})]
 Seconds = Annotated[int, Meta(ge=0, extra_json_schema={"format": "int64"})]

@@ -70,3 +70,10 @@ def test_any_group_gives_a_valid_variable(group: str) -> None:
 @pytest.mark.parametrize("names", [("generic",), ("generic", "no such framework"), ("generic", "")])
 def test_a_framework_we_do_not_know_adds_nothing_to_the_generic_contract(names: tuple[str, ...]) -> None:
     assert resolve_framework(replace(JOB, frameworks=names)) is FRAMEWORKS["generic"]
+
+
+def test_what_both_an_aitrainingjob_and_its_framework_define_is_that_of_the_job() -> None:
+    template = {"spec": {"containers": [{"name": "aitj-main", "ports": [{"name": "aitj-a", "containerPort": 80}]}]}}
+    raw = raw_job({"trainer": {"replicas": 2, "template": template}}, frameworkType="paddlepaddle")
+    job = AITrainingJobFrontend().parse(raw)
+    assert resolve_framework(job).shared_environment(job)["TRAINER_PORTS_NUM"] == "1"

@@ -31,7 +31,7 @@ def test_what_is_left_out_gets_the_documented_defaults() -> None:
     )
     assert (group.complete_policy, group.fail_policy) == (EndPolicy.ALL, EndPolicy.ANY)
     assert group.restart_rule == RestartRule(policy=None, scope=RestartScope.ALL, limit=None)
-    assert (job.frameworks[-1], job.scheduler_name, job.priority_class, job.restart_exit_codes) == (
+    assert (job.frameworks[0], job.scheduler_name, job.priority_class, job.restart_exit_codes) == (
         "generic",
         None,
         None,
@@ -73,7 +73,7 @@ def test_every_field_arrives() -> None:
         EndPolicy.ALL,
         CleanPodPolicy.NONE,
     )
-    assert (job.frameworks[-1], job.scheduler_name, job.priority_class) == ("paddlepaddle", "volcano", "high")
+    assert (job.frameworks[0], job.scheduler_name, job.priority_class) == ("paddlepaddle", "volcano", "high")
     assert job.restart_exit_codes == {137, 128}
 
 
@@ -345,3 +345,9 @@ def test_times_keep_their_zone() -> None:
     raw = raw_job()
     raw["metadata"]["creationTimestamp"] = "2026-01-01T14:00:00+02:00"
     assert parse(raw).created_at == datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def test_labels_that_put_a_job_into_a_queue_are_not_for_its_pods() -> None:
+    raw = raw_job()
+    raw["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "night", "team": "vision"}
+    assert AITrainingJobFrontend().parse(raw).labels == {"team": "vision"}

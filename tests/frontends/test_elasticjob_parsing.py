@@ -203,8 +203,8 @@ def test_what_is_read_in_vain_is_said_once() -> None:
     )
     assert job.warnings == (
         "spec.replicaSpecs.worker.replicas (5) exceeds maxReplicas and is limited to 4",
-        "spec.replicaSpecs.worker.BatchScheduler is ignored: set schedulerName in the template",
         "spec.replicaSpecs.ps: is missing; without parameter servers, set AllreduceStrategy",
+        "spec.replicaSpecs.worker.BatchScheduler is ignored: set schedulerName in the template",
         "spec.envs is ignored: set env in the templates",
     )
 

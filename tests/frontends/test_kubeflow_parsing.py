@@ -168,3 +168,31 @@ def test_what_makes_no_job_is_refused_by_the_name_of_a_field(
 def test_jobs_handed_to_others_are_left_to_them() -> None:
     assert parsed("JAXJob", {"Worker": 1}, runPolicy={"managedBy": "kueue.x-k8s.io/multikueue"}).managed_by
     assert not parsed("JAXJob", {"Worker": 1}, runPolicy={"managedBy": "kubeflow.org/training-operator"}).managed_by
+
+
+@pytest.mark.parametrize(
+    ("kind", "sizes", "fields", "ignored"),
+    [
+        (
+            "PyTorchJob",
+            {"Worker": 2},
+            {"runPolicy": {"schedulingPolicy": {"minAvailable": 2, "queue": "night", "priorityClass": "high"}}},
+            ["spec.runPolicy.schedulingPolicy.minAvailable", "spec.runPolicy.schedulingPolicy.queue"],
+        ),
+        (
+            "PyTorchJob",
+            {"Worker": 2},
+            {"elasticPolicy": {"maxReplicas": 4, "metrics": [{"type": "Resource"}]}},
+            ["spec.elasticPolicy.metrics"],
+        ),
+        ("TFJob", {"Worker": 2}, {"schedulingPolicy": {"scheduleTimeoutSeconds": 9}}, ["spec.schedulingPolicy"]),
+        ("MPIJob", {"Launcher": 1}, {"runLauncherAsWorker": True}, ["spec.runLauncherAsWorker"]),
+        ("TFJob", {"Worker": 2}, {"runPolicy": {"backoffLimit": 2}}, []),
+    ],
+)
+def test_fields_without_effect_are_told(kind: str, sizes: dict[str, Any], fields: Any, ignored: list[str]) -> None:
+    warnings = parsed(kind, sizes, **fields).warnings
+    assert len(warnings) == len(ignored)
+    for told, path in zip(warnings, ignored, strict=True):
+        assert told.startswith(path)
+        assert " is ignored: " in told

@@ -68,7 +68,10 @@ def test_a_job_at_rest_may_get_any_size() -> None:
     [
         ({"worker": role(2, requests=1, limits=4), "annotations": ETCD}, []),
         ({"worker": role(), "schedulingPolicy": {"queue": "night"}}, []),
-        ({"worker": role(), "schedulingPolicy": {"minAvailable": 2}}, ["spec.schedulingPolicy: minAvailable"]),
+        (
+            {"worker": role(), "schedulingPolicy": {"minAvailable": 2}},
+            ["spec.schedulingPolicy.minAvailable is ignored: Pliant creates no PodGroup"],
+        ),
         ({"worker": role(), "ps": role(limits=4)}, ["spec.ps: requests and limits are ignored"]),
         ({"worker": role(), "elastic": 1, "annotations": ETCD}, ["spec.worker.limits is not set: the etcd"]),
         ({"worker": role(limits=2), "ps": role(), "annotations": ETCD}, ["the job has roles other than worker"]),

@@ -92,6 +92,7 @@ def explain_job(evidence: JobEvidence) -> JobExplanation:
         reasons += _explain_waiting(evidence, state)
         reasons += _explain_node_problems(evidence, state)
         facts += [*_restart_budget_facts(job, state), *explain_group_sizes(job, state, evidence.format_ago)]
+        facts += [f"{warning}." for warning in job.warnings]
     return JobExplanation(
         name=job_object.key.name,
         phase=job_object.phase,

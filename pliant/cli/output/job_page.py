@@ -126,7 +126,7 @@ class _JobPage:
 
 
 def _policy_fields(job: Job) -> Iterator[tuple[str, str]]:
-    yield "Framework", "" if job.frameworks[-1] == "generic" else job.frameworks[-1]
+    yield "Framework", next((name for name in job.frameworks if name != "generic"), "")
     if job.master is not None:
         yield "End policy", "the exit code of its master: 0 succeeds, 1 fails"
     else:

@@ -83,7 +83,8 @@ class AITrainingJobFrontend(Frontend):
             **job_fields_from_metadata(raw, metadata, KIND_DEFINITION),
             groups=groups,
             naming=with_job_service(Naming(), groups, metadata, state, {groups[0].name: 1}, is_default=False),
-            frameworks=("generic", spec.framework_type.lower()) if spec.framework_type else ("generic",),
+            # Where both define a variable, such as TRAINER_PORTS_NUM, that of every AITrainingJob wins.
+            frameworks=(spec.framework_type.lower(), "generic") if spec.framework_type else ("generic",),
             complete_policy=EndPolicy(spec.complete_policy or EndPolicy.ALL),
             fail_policy=EndPolicy(spec.fail_policy or EndPolicy.ANY),
             clean_pod_policy=spec.clean_pod_policy or CleanPodPolicy.ALL,

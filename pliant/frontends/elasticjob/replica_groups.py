@@ -16,7 +16,7 @@ from pliant.frontends.elasticjob.types import (
     ElasticJobSpec,
     ElasticReplicaSpec,
 )
-from pliant.frontends.spec.decoding import invalid_choice_message
+from pliant.frontends.spec.decoding import invalid_choice_message, list_ignored_fields
 from pliant.frontends.spec.pod_templates import hash_template
 from pliant.model.job import EndPolicy, Port, ReplicaGroup
 from pliant.model.state import SizeRequester
@@ -67,12 +67,9 @@ def spec_warnings(context: ElasticJobContext) -> Iterator[str]:
             yield f"{path}.priority: a fraction applies to pods that a master creates; other pods get no class"
         if replica.max_replicas is not None and (replica.replicas or 0) > replica.max_replicas:
             yield f"{path}.replicas ({replica.replicas}) exceeds maxReplicas and is limited to {replica.max_replicas}"
-        if replica.batch_scheduler:
-            yield f"{path}.BatchScheduler is ignored: set schedulerName in the template"
     if context.has_parameter_servers and PS not in context.replica_specs:
         yield "spec.replicaSpecs.ps: is missing; without parameter servers, set AllreduceStrategy"
-    if context.spec.envs:
-        yield "spec.envs is ignored: set env in the templates"
+    yield from list_ignored_fields(context.spec, "spec")
 
 
 def _build_group(name: str, replica: ElasticReplicaSpec, context: ElasticJobContext) -> ReplicaGroup:

@@ -31,16 +31,20 @@ class ElasticReplicaSpec(Struct, frozen=True, kw_only=True, rename="camel"):
         field_doc("""Template of the pods. The main container is the one named `main`, else the first. Chief and
         evaluator default to the template of the workers."""),
     ] = None
-    restart_policy: Annotated[str, field_doc("Ignored; set restartPolicy in the template of the workers.")] = ""
+    restart_policy: Annotated[
+        str, field_doc("Restart policy of the pods.", ignored="set restartPolicy in the template of the workers")
+    ] = ""
     restart_count: Annotated[
         RestartCount | None, field_doc("Maximum number of relaunches; of the master including evictions. Default: 3.")
     ] = None
     auto_scale: Annotated[bool | None, field_doc("Whether the master may resize this type. Default: true.")] = None
-    restart_timeout: Annotated[int | None, field_doc("Ignored.")] = None
-    priority: Annotated[str, field_doc("Priority class of the pods: high, low, or a fraction such as 0.5.")] = ""
-    batch_scheduler: Annotated[str, field_doc("Ignored; set schedulerName in the template.")] = field(
-        default="", name="BatchScheduler"
+    restart_timeout: Annotated[int | None, field_doc("Time-out of a restart.", ignored="a restart has no time-out")] = (
+        None
     )
+    priority: Annotated[str, field_doc("Priority class of the pods: high, low, or a fraction such as 0.5.")] = ""
+    batch_scheduler: Annotated[
+        str, field_doc("Scheduler of the pods.", ignored="set schedulerName in the template")
+    ] = field(default="", name="BatchScheduler")
     critical_nodes: Annotated[str, field_doc("Critical replicas: all, none, or rank:relaunches such as 0:3,1:0.")] = ""
 
 
@@ -77,12 +81,14 @@ class ElasticJobSpec(Struct, frozen=True, kw_only=True, rename="camel"):
     replica_specs: Annotated[
         dict[str, ElasticReplicaSchema], field_doc("Replicas by type: worker, ps, chief, evaluator, dlrover-master.")
     ]
-    envs: Annotated[dict[str, Any], field_doc("Ignored; set env in the templates.", nullable=True)] = {}
+    envs: Annotated[
+        dict[str, Any], field_doc("Environment variables.", ignored="set env in the templates", nullable=True)
+    ] = {}
     suspend: Annotated[bool, field_doc("Whether to suspend the job: pods are deleted, scale plans wait.")] = False
     suspended: Annotated[bool, field_doc("Alias of suspend.")] = False
     managed_by: fields.ManagedBy = ""
-    enable_dynamic_sharding: Annotated[bool, field_doc("Ignored; data shards are always available.")] = False
-    enable_elastic_scheduling: Annotated[bool, field_doc("Ignored; set autoScale.")] = False
+    enable_dynamic_sharding: Annotated[bool, field_doc("Has no effect; data shards are always available.")] = False
+    enable_elastic_scheduling: Annotated[bool, field_doc("Has no effect; set autoScale.")] = False
 
 
 class ElasticReplicaStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

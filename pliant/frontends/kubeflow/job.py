@@ -19,7 +19,7 @@ from pliant.frontends.frontend import Frontend
 from pliant.frontends.kubeflow import status
 from pliant.frontends.kubeflow.types import KubeflowJobStatus, KubeflowReplicaSpec, KubeflowRunPolicy
 from pliant.frontends.scaling import parse_autoscaling, with_scaling_annotations
-from pliant.frontends.spec.decoding import decode, invalid_choice_message
+from pliant.frontends.spec.decoding import decode, invalid_choice_message, list_ignored_fields
 from pliant.frontends.spec.metadata import (
     check_service_names,
     job_fields_from_metadata,
@@ -160,6 +160,7 @@ class KubeflowJobFrontend(Frontend):
             priority_class=(policy.priority_class if policy else "") or None,
             scalable_group=next((each.name for each in groups if each.is_elastic), ""),
             is_suspended=run.suspend,
+            warnings=tuple(list_ignored_fields(spec, "spec")),
             autoscaling=parse_autoscaling(metadata.annotations),
             time_limit=seconds_to_timedelta(run.active_deadline_seconds),
             counts_time_from_start=True,

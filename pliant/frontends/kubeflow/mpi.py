@@ -33,9 +33,13 @@ class MPIJobSpec(KubeflowJobSpec, frozen=True, kw_only=True, rename="camel"):
     slots_per_worker: Annotated[Count | None, field_doc("Maximum number of processes per worker. Default: 1.")] = None
     main_container: Annotated[str, field_doc("Container of the program. Default: mpi, else all containers.")] = ""
     mpi_implementation: Annotated[MPIImplementation | None, field_doc("OpenMPI (the default), Intel or MPICH.")] = None
-    run_launcher_as_worker: Annotated[bool, field_doc("Whether the launcher is also a worker. Ignored.")] = False
-    launcher_creation_policy: Annotated[str, field_doc("When the launcher is created. Ignored.")] = ""
-    ssh_auth_mount_path: Annotated[str, field_doc("Mount path of SSH keys. Ignored.")] = ""
+    run_launcher_as_worker: Annotated[
+        bool, field_doc("Whether the launcher is also a worker.", ignored="only workers run processes")
+    ] = False
+    launcher_creation_policy: Annotated[
+        str, field_doc("When the launcher is created.", ignored="it is created with the workers and waits for them")
+    ] = ""
+    ssh_auth_mount_path: Annotated[str, field_doc("Mount path of SSH keys.", ignored="no SSH is used")] = ""
     mpi_replica_specs: Annotated[dict[str, KubeflowReplicaSpec], field_doc("Replicas by type: Launcher, Worker.")] = (
         field(default_factory=dict)
     )

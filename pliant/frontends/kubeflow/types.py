@@ -15,7 +15,12 @@ from pliant.model.job import CleanPodPolicy
 from pliant.model.state import Timestamp
 
 AutoscalerMetrics = Annotated[
-    list[dict[str, Any]], field_doc("Metrics of a HorizontalPodAutoscaler. Ignored.", nullable=True)
+    list[dict[str, Any]],
+    field_doc(
+        "Metrics of a HorizontalPodAutoscaler.",
+        ignored="create a HorizontalPodAutoscaler for the scale subresource",
+        nullable=True,
+    ),
 ]
 
 
@@ -34,11 +39,17 @@ class KubeflowReplicaSpec(Struct, frozen=True, kw_only=True, rename="camel"):
 class KubeflowSchedulingPolicy(Struct, frozen=True, kw_only=True, rename="camel"):
     """Scheduling of the pods."""
 
-    min_available: Annotated[Count | None, field_doc("Minimum number of pods to schedule together.")] = None
-    queue: Annotated[str, field_doc("Queue of the scheduler.")] = ""
-    min_resources: Annotated[dict[str, Any] | None, field_doc("Minimum resources to schedule the gang.")] = None
+    min_available: Annotated[
+        Count | None, field_doc("Minimum number of pods to schedule together.", ignored=fields.NO_POD_GROUP)
+    ] = None
+    queue: Annotated[str, field_doc("Queue of the scheduler.", ignored=fields.NO_POD_GROUP)] = ""
+    min_resources: Annotated[
+        dict[str, Any] | None, field_doc("Minimum resources to schedule the gang.", ignored=fields.NO_POD_GROUP)
+    ] = None
     priority_class: Annotated[str, field_doc("PriorityClass of the pods.")] = ""
-    schedule_timeout_seconds: Annotated[Count | None, field_doc("Seconds to wait for the gang to be scheduled.")] = None
+    schedule_timeout_seconds: Annotated[
+        Count | None, field_doc("Seconds to wait for the gang to be scheduled.", ignored=fields.NO_POD_GROUP)
+    ] = None
 
 
 class KubeflowRunPolicy(Struct, frozen=True, kw_only=True, rename="camel"):

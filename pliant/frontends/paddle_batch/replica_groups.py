@@ -9,7 +9,7 @@ from typing import Any
 
 from pliant.errors import InvalidSpec
 from pliant.frontends.paddle_batch.types import ROLES, WORKER, BatchPaddleJobSpec, BatchPaddleRoleSpec, Intranet
-from pliant.frontends.spec.decoding import abbreviate_json
+from pliant.frontends.spec.decoding import abbreviate_json, list_ignored_fields
 from pliant.frontends.spec.pod_templates import hash_template, inspect_pod_template
 from pliant.model.job import EndPolicy, Port, ReplicaGroup, ResizeMode, RestartPolicy, RestartRule, RestartScope
 from pliant.model.state import SizeRequester
@@ -105,10 +105,8 @@ def _build_group(role_name: str, role: BatchPaddleRoleSpec, context: BatchPaddle
 
 def spec_warnings(context: BatchPaddleJobContext) -> tuple[str, ...]:
     """Return warnings about fields that have no effect."""
-    spec, policy = context.spec, context.spec.scheduling_policy
-    warnings = []
-    if policy and (policy.min_available or policy.min_resources):
-        warnings.append("spec.schedulingPolicy: minAvailable and minResources are ignored: no PodGroup is created")
+    spec = context.spec
+    warnings = [*list_ignored_fields(spec, "spec")]
     for name, role in spec.roles.items():
         if name != WORKER and (role.requests or role.limits):
             warnings.append(f"spec.{name}: requests and limits are ignored: only workers are elastic")

@@ -33,10 +33,14 @@ class Intranet(StrEnum):
 class BatchPaddleSchedulingPolicy(Struct, frozen=True, kw_only=True, rename="camel"):
     """Scheduling of the pods."""
 
-    min_available: Annotated[Count | None, field_doc("Minimum number of pods to start together. Ignored.")] = None
+    min_available: Annotated[
+        Count | None, field_doc("Minimum number of pods to start together.", ignored=fields.NO_POD_GROUP)
+    ] = None
     queue: Annotated[str, field_doc("Queue of the pods, for schedulers that have queues.")] = ""
     priority_class: Annotated[str, field_doc("PriorityClass of the pods.")] = ""
-    min_resources: Annotated[dict[str, Any], field_doc("Minimum resources of the job. Ignored.", nullable=True)] = {}
+    min_resources: Annotated[
+        dict[str, Any], field_doc("Minimum resources of the job.", ignored=fields.NO_POD_GROUP, nullable=True)
+    ] = {}
 
 
 class BatchPaddleRoleSpec(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import inspect
 
 from pliant.errors import InvalidSpec
+from pliant.frontends.crd import IGNORED_KEY
 
 T = TypeVar("T")
 
@@ -29,6 +30,26 @@ def decode(decode_as: type[T], raw: Any, path: str) -> T:
         return msgspec.convert(normalized, decode_as)
     except msgspec.ValidationError as error:
         raise next(_field_errors(info, normalized, path), InvalidSpec(path, str(error))) from None
+
+
+def list_ignored_fields(value: msgspec.Struct, path: str) -> Iterator[str]:
+    """Yield a warning about each field that is set and has no effect."""
+    return _list_ignored(type_info_of(type(value)), value, path)
+
+
+def _list_ignored(info: inspect.Type, value: Any, path: str) -> Iterator[str]:
+    if not value:
+        return
+    if isinstance(info, inspect.Metadata) and (advice := (info.extra or {}).get(IGNORED_KEY)):
+        yield f"{path} is ignored: {advice}"
+        return
+    match unwrap_type(info):
+        case inspect.StructType(fields=fields):
+            for each in fields:
+                yield from _list_ignored(each.type, getattr(value, each.name), f"{path}.{each.encode_name}")
+        case inspect.DictType(value_type=value_type):
+            for name, each in value.items():
+                yield from _list_ignored(value_type, each, f"{path}.{name}")
 
 
 def abbreviate_json(value: Any) -> str:

@@ -34,6 +34,8 @@ END_PHASE_BY_ANNOTATION = {
 _FALSE_VALUES = frozenset({"false", "no", "off", "0"})
 MAX_END_MESSAGE_CHARS = 300
 """The message is repeated in events and statuses, and an annotation may hold 256 KiB."""
+QUEUE_LABEL_PREFIX = "kueue.x-k8s.io/"
+"""Labels that put a job into a queue are not for its pods, which Kueue would put into the queue a second time."""
 MAX_SERVICE_NAME_CHARS = 63
 SERVICE_PER_REPLICA_ANNOTATION = "pliant/service-per-replica"
 _JOB_NAME_PATTERN = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
@@ -75,7 +77,7 @@ def job_fields_from_metadata(raw: Mapping[str, Any], metadata: JobMetadata, kind
     return {
         "key": metadata.key,
         "owner": owner,
-        "labels": metadata.labels,
+        "labels": {key: value for key, value in metadata.labels.items() if not key.startswith(QUEUE_LABEL_PREFIX)},
         "created_at": metadata.creation_timestamp,
         "generation": metadata.generation,
         "is_deleting": metadata.deletion_timestamp is not None,
