@@ -99,7 +99,10 @@ class ElasticJobFrontend(Frontend):
         _check_pod_names(metadata, groups, naming)
         job_labels = {key: each for key, each in metadata.labels.items() if not key.startswith(GANG_KEY_PREFIXES)}
         return Job(
-            **job_fields_from_metadata(raw, replace(metadata, labels=job_labels), KIND_DEFINITION),
+            # Kueue does not know ElasticJobs, so each pod is in the queue, as with DLRover's operator.
+            **job_fields_from_metadata(
+                raw, replace(metadata, labels=job_labels), KIND_DEFINITION, are_pods_queued=True
+            ),
             groups=groups,
             master=master.definition,
             naming=naming,

@@ -35,7 +35,6 @@ _FALSE_VALUES = frozenset({"false", "no", "off", "0"})
 MAX_END_MESSAGE_CHARS = 300
 """The message is repeated in events and statuses, and an annotation may hold 256 KiB."""
 QUEUE_LABEL_PREFIX = "kueue.x-k8s.io/"
-"""Labels that put a job into a queue are not for its pods, which Kueue would put into the queue a second time."""
 MAX_SERVICE_NAME_CHARS = 63
 SERVICE_PER_REPLICA_ANNOTATION = "pliant/service-per-replica"
 _JOB_NAME_PATTERN = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
@@ -64,8 +63,13 @@ def read_metadata(raw: Mapping[str, Any]) -> JobMetadata:
     return decode(JobMetadata, raw.get("metadata"), "metadata")
 
 
-def job_fields_from_metadata(raw: Mapping[str, Any], metadata: JobMetadata, kind: CustomKind) -> dict[str, Any]:
-    """Return the fields of a Job that follow from the metadata of its object."""
+def job_fields_from_metadata(
+    raw: Mapping[str, Any], metadata: JobMetadata, kind: CustomKind, *, are_pods_queued: bool = False
+) -> dict[str, Any]:
+    """Return the fields of a Job that follow from the metadata of its object.
+
+    If `are_pods_queued`, labels that put the job into a queue of Kueue are for its pods.
+    """
     owner = Owner(
         # List responses omit apiVersion and kind of their items.
         api_version=raw.get("apiVersion") or f"{kind.group}/{kind.version}",
@@ -77,11 +81,16 @@ def job_fields_from_metadata(raw: Mapping[str, Any], metadata: JobMetadata, kind
     return {
         "key": metadata.key,
         "owner": owner,
-        "labels": {key: value for key, value in metadata.labels.items() if not key.startswith(QUEUE_LABEL_PREFIX)},
+        "labels": metadata.labels if are_pods_queued else _without_queue_labels(metadata.labels),
         "created_at": metadata.creation_timestamp,
         "generation": metadata.generation,
         "is_deleting": metadata.deletion_timestamp is not None,
     }
+
+
+def _without_queue_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels that pods get from their job: Kueue would put the pods into the queue a second time."""
+    return {key: value for key, value in labels.items() if not key.startswith(QUEUE_LABEL_PREFIX)}
 
 
 def is_end_annotation(name: str) -> bool:
