@@ -21,11 +21,13 @@ from pliant.kube.client import KubeClient
 from pliant.kube.resources import CONFIG_MAPS
 from pliant.model.job import Job, JobKey
 from pliant.model.state import AcceptedSpec, EngineState
+from pliant.plugins.isolation import call_plugin, plugin_of_kind
 
 
 class AcceptedSpecs:
     def __init__(self, frontend: Frontend, client: KubeClient, applier: ActionApplier) -> None:
         self._frontend = frontend
+        self._plugin = plugin_of_kind(frontend)
         self._client = client
         self._applier = applier
         self._loaded: dict[JobKey, AcceptedSpec] = {}
@@ -35,7 +37,8 @@ class AcceptedSpecs:
         """Parse a job; raise InvalidSpec if it is invalid and no earlier spec was accepted."""
         state = self._frontend.load_state(raw)
         try:
-            return ParsedJob(self._frontend.parse(raw, state), state)
+            job = await call_plugin(self._plugin, lambda: self._frontend.parse(raw, state))
+            return ParsedJob(job, state)
         except InvalidSpec as error:
             return await self.fall_back(key, raw, state, error)
 
@@ -46,7 +49,10 @@ class AcceptedSpecs:
         accepted = state.accepted_spec if state is not None else None
         if accepted is None or accepted.is_of(raw["metadata"]):
             raise rejection
-        return parse_accepted_spec(self._frontend, raw, state, await self._load(key, accepted), rejection)
+        loaded = await self._load(key, accepted)
+        return await call_plugin(
+            self._plugin, lambda: parse_accepted_spec(self._frontend, raw, state, loaded, rejection)
+        )
 
     async def accept(self, parsed: ParsedJob, raw: Mapping[str, Any]) -> Job:
         """Return the job with the spec to fall back to if a later edit is rejected."""

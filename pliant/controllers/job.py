@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 from pliant.controllers.accepted_specs import AcceptedSpecs
@@ -35,8 +36,12 @@ from pliant.model.labels import MANAGED_BY_VALUE
 from pliant.model.messages import Message, MessageReason, message
 from pliant.model.operator_config import OperatorConfig
 from pliant.model.scale_plans import ScalePlan
+from pliant.plugins.isolation import PluginTimeout, call_plugin, plugin_of_job
 from pliant.plugins.registry import framework_of
 from pliant.runtime.clock import Clock
+
+PLUGIN_RETRY_DELAY = timedelta(seconds=30)
+"""When to retry a job whose plugin has not returned in time."""
 
 T = TypeVar("T", bound=Pod | Service)
 
@@ -94,7 +99,7 @@ class JobReconciler:
             # The autoscaler must not plan with a job that cannot follow its recommendations.
             self._unregister_from_autoscaler(key)
             await self._reject_spec(key, raw, error)
-            return None
+            return PLUGIN_RETRY_DELAY if isinstance(error, PluginTimeout) else None
 
     async def _delete_orphans(self, key: JobKey, live_uid: str) -> timedelta | None:
         """Delete pods and scale plans of deleted jobs of this name; return when to retry."""
@@ -129,14 +134,18 @@ class JobReconciler:
             progress = progress_fields(raw_status(raw)).get("progress", {})
             cluster.recommendations.job_observer.observe_job(job, state, progress)
         cached, wait = self._cached_objects(job)
-        decision = decide(
-            job,
-            state,
-            observe(job, cached, cluster.node_faults),
-            self._framework_of(job),
-            self._clock.now(),
-            config=cluster.config,
-            recommendations=cluster.recommendations.for_job(job.owner.uid),
+        decision = await call_plugin(
+            plugin_of_job(self._frontend, job),
+            partial(
+                decide,
+                job,
+                state,
+                observe(job, cached, cluster.node_faults),
+                self._framework_of(job),
+                self._clock.now(),
+                config=cluster.config,
+                recommendations=cluster.recommendations.for_job(job.owner.uid),
+            ),
         )
         if isinstance(decision, PersistTransition):
             await self._patch_status(job, raw, decision.status)

@@ -30,6 +30,7 @@ from pliant.model.job import Job, JobKey
 from pliant.model.labels import MANAGED_BY_LABEL, MANAGED_BY_VALUE
 from pliant.model.operator_config import OperatorConfig
 from pliant.model.state import EngineState
+from pliant.plugins.isolation import plugin_of_kind
 from pliant.plugins.registry import registered_kinds
 from pliant.runtime.clock import Clock
 from pliant.runtime.controller import Controller
@@ -174,7 +175,8 @@ class Operator:
                     kind.masters.on_nodes_changed(names)
 
     def _list_jobs(self) -> Iterator[tuple[Job, EngineState | None]]:
-        for kind in self._kinds.values():
+        # Parsing a job of a plugin may block; these jobs are registered when they are reconciled.
+        for kind in (each for each in self._kinds.values() if not plugin_of_kind(each.frontend)):
             for listed in kind.jobs.store.all():
                 # The caller may await between two jobs: read the current object.
                 raw = kind.jobs.store.get(listed["metadata"]["namespace"], listed["metadata"]["name"])

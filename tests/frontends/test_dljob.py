@@ -202,6 +202,11 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "twins": ({"replica_types": ("worker", "worker")}, "replica_types: 'worker' must be a unique name in lower case"),
     "a stranger": ({"completing": ("chief",)}, "completing: 'chief' is not one of the replica_types"),
     "a bad port": ({"container_properties": {"ports": {"http": 0}}}, "container_properties: port 'http'"),
+    "a bad port in a list": ({"container_properties": {"ports": [0]}}, "container_properties: port 'port-0': 0"),
+    "a port alone": ({"container_properties": {"ports": 9000}}, "container_properties: ports must be numbers by name"),
+    "paths alone": ({"container_properties": {"volumes": ["/data"]}}, "container_properties: volumes must be volume"),
+    "properties that are none": ({"container_properties": [9000]}, "container_properties must be a mapping"),
+    "no kind at all": ({"job_type": None}, "job_type must be a kind such as MyJob, got None"),
     "a bad path": ({"container_properties": {"volumes": {"data": {}}}}, "container_properties: volume 'data'"),
     "no variables": (
         {"get_environment_variables": DLJob.get_environment_variables},
@@ -215,6 +220,12 @@ def test_a_class_that_cannot_work_says_why_when_it_is_made(fields: dict[str, Any
     with pytest.raises(BrokenPlugin) as caught:
         type("Faulty", (RingJob,), fields)()
     assert str(caught.value).startswith(f"Faulty: {problem}")
+
+
+def test_ports_may_be_a_list_of_numbers() -> None:
+    kind = type("Listed", (RingJob,), {"container_properties": {"ports": [9000, 9001]}})()
+    job = kind.parse(raw(replica("leader"), replica("worker")))
+    assert [(port.name, port.number) for port in job.groups[0].ports] == [("port-9000", 9000), ("port-9001", 9001)]
 
 
 def test_a_cluster_takes_a_type_in_any_case_and_knows_the_others_by_a_rule() -> None:

@@ -202,7 +202,7 @@ class DLJobFramework(Framework):
 
     def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
         """Return the variables that the plugin sets; raise InvalidSpec for any error of the plugin."""
-        default_port = next(iter(self.dl_job.container_properties.get("ports", {})), "")
+        default_port = next(iter(pod_templates.named_ports(self.dl_job.container_properties)), "")
         name, index = rank.group.name, rank.index
         replica = DLReplica(job=job, type=name, index=index, attempt=rank.attempt, default_port_name=default_port)
         method = f"{type(self.dl_job).__name__}.get_environment_variables"
@@ -237,12 +237,13 @@ def _check_types_unchanged(
 
 def _definition_errors(dl_job: DLJob) -> Iterator[str]:
     """Yield the errors in the definition of a kind."""
-    if not _KIND_PATTERN.fullmatch(dl_job.job_type):
+    if not isinstance(dl_job.job_type, str) or not _KIND_PATTERN.fullmatch(dl_job.job_type):
         yield f"job_type must be a kind such as MyJob, got {dl_job.job_type!r}"
-    if not _API_GROUP_PATTERN.fullmatch(dl_job.group):
+    if not isinstance(dl_job.group, str) or not _API_GROUP_PATTERN.fullmatch(dl_job.group):
         yield f"group must be a domain such as example.com, got {dl_job.group!r}"
-    if isinstance(dl_job.replica_types, str) or not dl_job.replica_types:
+    if not isinstance(dl_job.replica_types, list | tuple) or not dl_job.replica_types:
         yield f"replica_types must list names such as ('master', 'worker'), got {dl_job.replica_types!r}"
+        return
     for name in dl_job.replica_types:
         is_valid = isinstance(name, str) and _REPLICA_TYPE_PATTERN.fullmatch(name)
         if not is_valid or dl_job.replica_types.count(name) > 1:
