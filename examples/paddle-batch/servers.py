@@ -10,6 +10,7 @@ import time
 SERVERS = os.environ["PADDLE_PSERVERS_IP_PORT_LIST"].split(",")
 RANK, WORKERS = int(os.environ["PADDLE_TRAINER_ID"]), int(os.environ["PADDLE_TRAINERS_NUM"])
 TRUTH, RATE, STEPS = [1.5, -2.0, 0.7, 3.0], 0.05, 200
+PATIENCE = 300  # seconds to wait for a server
 
 weights: dict[str, float] = {}
 
@@ -33,11 +34,13 @@ def serve() -> None:
 
 def reached(endpoint: str) -> socket.socket:
     host, _, port = endpoint.rpartition(":")
-    while True:
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
         try:
             return socket.create_connection((host, int(port)))
         except OSError:
             time.sleep(0.05)  # the server is not ready, or its name does not resolve yet
+    raise SystemExit(f"no server at {endpoint} within {PATIENCE} s")
 
 
 def train() -> None:

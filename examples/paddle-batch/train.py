@@ -20,6 +20,7 @@ STATE = Path(os.environ.get("CHECKPOINTS", "/state")) / "state.json"
 STEPS = int(os.environ.get("STEPS", "100"))
 PAUSE = float(os.environ.get("PAUSE", "0.02"))  # simulated computation time per shard, in seconds
 SHARDS, RATE, TRUTH = 8, 0.5, [1.5, -2.0, 0.7, 3.0]
+PATIENCE = 300  # seconds to wait for trainer 0
 
 
 def shard(number: int) -> list[tuple[list[float], bool]]:
@@ -78,11 +79,14 @@ def save(step: int, weights: list[float]) -> None:
 def follow() -> None:
     """Run any other trainer: compute the gradients of its shards in each step."""
     host, _, port = ENDPOINTS[0].rpartition(":")
+    deadline = time.monotonic() + PATIENCE
     while True:
         try:
             link = socket.create_connection((host, int(port))).makefile("rw")
             break
-        except OSError:
+        except OSError as problem:
+            if time.monotonic() > deadline:
+                raise SystemExit(f"no trainer 0 at {ENDPOINTS[0]} within {PATIENCE} s: {problem}") from None
             time.sleep(0.05)  # trainer 0 is not ready, or its name does not resolve yet
     while (weights := heard(link)) is not None:
         tell([link], own_gradients(weights))

@@ -5,6 +5,7 @@ A step uses the same data for any number of trainers, so the weights do not depe
 
 import os
 import signal
+import socket
 import time
 from pathlib import Path
 
@@ -17,6 +18,7 @@ PAUSE = float(os.environ.get("PAUSE", "0"))
 """Seconds between steps; gives time to resize the job."""
 STATE = Path(os.environ.get("STATE", "/state"))
 SAVED, NEW = STATE / "model.pdparams", STATE / "new.pdparams"
+PATIENCE = 300  # seconds to wait for the names of the trainers
 BATCH = 96
 """Samples per step, divided among the trainers: a multiple of 2, 3 and 4."""
 
@@ -29,10 +31,26 @@ def batch(number: int) -> tuple[np.ndarray, np.ndarray]:
     return x.astype("float32"), y.astype("float32")
 
 
+def wait_for_names(endpoints: str) -> None:
+    """Wait until the names of all endpoints resolve: Paddle fails at once if one does not."""
+    deadline = time.monotonic() + PATIENCE
+    for endpoint in endpoints.split(","):
+        host = endpoint.rpartition(":")[0]
+        while True:
+            try:
+                socket.getaddrinfo(host, None)
+                break
+            except OSError as problem:
+                if time.monotonic() > deadline:
+                    raise SystemExit(f"{host} does not resolve after {PATIENCE} s: {problem}") from None
+                time.sleep(0.2)
+
+
 def main() -> None:
     """Train from the checkpoint to the last step."""
     # Exit immediately on SIGTERM: training continues from the checkpoint.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    wait_for_names(os.environ["PADDLE_TRAINER_ENDPOINTS"])
     paddle.set_device("cpu")
     dist.init_parallel_env()
     rank, world = dist.get_rank(), dist.get_world_size()

@@ -7,6 +7,7 @@ import fcntl
 import os
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import time
@@ -23,6 +24,7 @@ PAUSE = float(os.environ.get("PAUSE", "0"))
 STATE = Path(os.environ.get("STATE", "/state"))
 TODO, DONE, OPEN, MODEL = STATE / "todo", STATE / "done", STATE / "open", STATE / "model"
 SAMPLES = 64
+PATIENCE = 300  # seconds to wait for the names of the servers
 
 
 def samples(number: int) -> tuple[np.ndarray, np.ndarray]:
@@ -118,8 +120,24 @@ class Trainer:
         return float(np.mean(seen))
 
 
+def wait_for_names(endpoints: str) -> None:
+    """Wait until the names of all endpoints resolve: Paddle fails at once if one does not."""
+    deadline = time.monotonic() + PATIENCE
+    for endpoint in endpoints.split(","):
+        host = endpoint.rpartition(":")[0]
+        while True:
+            try:
+                socket.getaddrinfo(host, None)
+                break
+            except OSError as problem:
+                if time.monotonic() > deadline:
+                    raise SystemExit(f"{host} does not resolve after {PATIENCE} s: {problem}") from None
+                time.sleep(0.2)
+
+
 def main() -> None:
     """Run a server or a trainer."""
+    wait_for_names(os.environ["PADDLE_PSERVERS_IP_PORT_LIST"])
     os.chdir(tempfile.mkdtemp())  # Paddle writes files to the working directory
     trainer = Trainer()
     fleet.init(fleet.PaddleCloudRoleMaker())

@@ -16,6 +16,7 @@ RATE = 0.05
 PASSES = int(os.environ.get("PADDLE_INIT_NUM_PASSES", "1"))
 STEPS = 50 * PASSES
 PAUSE = float(os.environ.get("STEP_SECONDS", "0.01"))
+PATIENCE = 300  # seconds to wait for a server, or for the name of this replica
 
 
 class Server(socketserver.StreamRequestHandler):
@@ -41,7 +42,8 @@ class Peer:
         self.file: IO[str] | None = None
 
     def ask(self, slopes: dict[int, float]) -> Any:
-        while True:
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
             try:
                 self.file = self.file or socket.create_connection(self.address, 5).makefile("rw")
                 self.file.write(json.dumps(slopes) + "\n")
@@ -49,14 +51,28 @@ class Peer:
                 return json.loads(self.file.readline())
             except (OSError, ValueError):
                 self.file = None
-                time.sleep(0.1)  # the server is not ready, or is being restarted
+                time.sleep(0.1)  # the server is not ready, its name does not resolve yet, or it is being restarted
+        raise SystemExit(f"no server at {self.address[0]}:{self.address[1]} within {PATIENCE} s")
 
 
 def serve() -> None:
     here = (os.environ["POD_IP"], int(os.environ["PADDLE_PORT"]))
+    wait_for_name(here[0])
     socketserver.ThreadingTCPServer.allow_reuse_address = True
     print(f"serving at {here[0]}:{here[1]}", flush=True)
     socketserver.ThreadingTCPServer(here, Server).serve_forever()
+
+
+def wait_for_name(host: str) -> None:
+    """Wait until a name resolves: a cluster may publish the names of a pod only after the pod has started."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        try:
+            socket.getaddrinfo(host, None)
+            return
+        except OSError:
+            time.sleep(0.1)
+    raise SystemExit(f"{host} does not resolve after {PATIENCE} s")
 
 
 def train() -> None:

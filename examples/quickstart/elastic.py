@@ -26,6 +26,7 @@ PAUSE = float(os.environ.get("PAUSE", "0.02"))  # simulated computation time per
 SHARDS = 8
 TRUTH = [1.5, -2.0, 0.7, 3.0]
 RATE = 0.5
+PATIENCE = 300  # seconds to wait for rank 0
 
 Answer = tuple[list[float], float]
 
@@ -153,14 +154,17 @@ def lead() -> None:
 def follow() -> None:
     """Run any other rank: compute the gradients that rank 0 requests, until SIGTERM."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    while True:
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
         try:
             chief = Peer(socket.create_connection((CHIEF, PORT)))
             chief.send(f"worker-{RANK}")
             while task := chief.receive():
                 chief.send(gradient(task["shard"], task["weights"]))
+                deadline = time.monotonic() + PATIENCE
         except OSError:
             time.sleep(0.05)  # rank 0 is not ready, its name does not resolve yet, or it has exited
+    sys.exit(f"no rank 0 at {CHIEF}:{PORT} within {PATIENCE} s")
 
 
 if __name__ == "__main__":

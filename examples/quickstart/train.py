@@ -10,6 +10,7 @@ import os
 import random
 import signal
 import socket
+import sys
 import time
 from typing import Any
 
@@ -22,6 +23,7 @@ STEPS = int(os.environ.get("STEPS", "200"))
 KILL_AT_STEP = int(os.environ.get("KILL_AT_STEP", "0"))
 TRUTH = [1.5, -2.0, 0.7, 3.0]
 RATE = 0.5
+PATIENCE = 300  # seconds to wait for rank 0
 
 chance = random.Random(RANK)
 
@@ -116,12 +118,15 @@ def lead() -> None:
 
 def follow() -> None:
     """Run any other rank: return a gradient for the weights of each step, until rank 0 sends null."""
+    deadline = time.monotonic() + PATIENCE
     while True:
         try:
             leader = Peer(socket.create_connection((HOSTS[0], PORT)))
             leader.send(RANK)
             break
-        except OSError:
+        except OSError as problem:
+            if time.monotonic() > deadline:
+                sys.exit(f"no rank 0 at {HOSTS[0]}:{PORT} within {PATIENCE} s: {problem}")
             time.sleep(0.05)  # rank 0 is not ready, or its name does not resolve yet
     say(f"joined {HOSTS[0]}:{PORT}")
     while task := leader.receive():

@@ -10,15 +10,18 @@ import numpy as np
 RANK, PORT = int(os.environ["RANK"]), os.environ["WORKER_PORT"]
 HOSTS = os.environ["WORKER_ADDRS"].split(",")
 ROUNDS = 60
+PATIENCE = 300  # seconds to wait for the name of a worker
 
 
 def address(host: str) -> str:
     """Return the IP address that LightGBM requires; wait until the host name resolves."""
-    while True:
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
         try:
             return gethostbyname(host)
         except OSError:
             time.sleep(0.2)
+    raise SystemExit(f"{host} does not resolve after {PATIENCE} s")
 
 
 def report(seen: lgb.callback.CallbackEnv) -> None:

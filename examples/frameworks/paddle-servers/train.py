@@ -1,8 +1,10 @@
 """Asynchronous SGD with fleet: trainers pull the model from servers and push gradients; TRAINING_ROLE is the role."""
 
 import os
+import socket
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +12,26 @@ import paddle
 from paddle.distributed import fleet
 
 STEPS, GOOD = 1000, 1e-6
+PATIENCE = 300  # seconds to wait for the names of the servers
 WEIGHTS = np.array([[1.0], [-2.0], [0.5], [3.0]], "float32")
 
+
+def wait_for_names(endpoints: str) -> None:
+    """Wait until the names of all endpoints resolve: Paddle fails at once if one does not."""
+    deadline = time.monotonic() + PATIENCE
+    for endpoint in endpoints.split(","):
+        host = endpoint.rpartition(":")[0]
+        while True:
+            try:
+                socket.getaddrinfo(host, None)
+                break
+            except OSError as problem:
+                if time.monotonic() > deadline:
+                    raise SystemExit(f"{host} does not resolve after {PATIENCE} s: {problem}") from None
+                time.sleep(0.2)
+
+
+wait_for_names(os.environ["PADDLE_PSERVERS_IP_PORT_LIST"])
 os.chdir(tempfile.mkdtemp())  # Paddle writes files to the working directory
 paddle.enable_static()
 features = paddle.static.data("features", [None, 4], "float32")

@@ -1,10 +1,32 @@
 """DataParallel on CPUs, configured by the PADDLE_* environment variables."""
 
+import os
+import socket
+import time
+
 import paddle
 import paddle.distributed as dist
 
 STEPS = 100
+PATIENCE = 300  # seconds to wait for the names of the trainers
 
+
+def wait_for_names(endpoints: str) -> None:
+    """Wait until the names of all endpoints resolve: Paddle fails at once if one does not."""
+    deadline = time.monotonic() + PATIENCE
+    for endpoint in endpoints.split(","):
+        host = endpoint.rpartition(":")[0]
+        while True:
+            try:
+                socket.getaddrinfo(host, None)
+                break
+            except OSError as problem:
+                if time.monotonic() > deadline:
+                    raise SystemExit(f"{host} does not resolve after {PATIENCE} s: {problem}") from None
+                time.sleep(0.2)
+
+
+wait_for_names(os.environ["PADDLE_TRAINER_ENDPOINTS"])
 paddle.set_device("cpu")
 dist.init_parallel_env()
 rank, world = dist.get_rank(), dist.get_world_size()

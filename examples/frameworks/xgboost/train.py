@@ -12,6 +12,7 @@ from xgboost.tracker import RabitTracker
 RANK, WORLD = int(os.environ["DMLC_TASK_ID"]), int(os.environ["DMLC_NUM_WORKER"])
 HOST, PORT = os.environ["DMLC_TRACKER_URI"], int(os.environ["DMLC_TRACKER_PORT"])
 ROUNDS = 30
+PATIENCE = 300  # seconds to wait for the name of the tracker
 
 
 class Report(xgb.callback.TrainingCallback):
@@ -24,11 +25,13 @@ class Report(xgb.callback.TrainingCallback):
 
 def address():
     """Return the address of the tracker; wait until its host name resolves."""
-    while True:
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
         try:
             return gethostbyname(HOST)
         except OSError:
             time.sleep(0.2)
+    raise SystemExit(f"{HOST} does not resolve after {PATIENCE} s")
 
 
 tracker = None
