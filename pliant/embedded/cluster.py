@@ -101,6 +101,8 @@ class ClusterConfig:
     """Mounted in every container."""
     egress: EgressPolicy = field(default_factory=EgressPolicy)
     network_mode: NetworkModeChoice = ""
+    dns_delay: float = 0.0
+    """Seconds by which the names of pods are published late, for tests."""
 
 
 class BackgroundTask(Protocol):
@@ -147,7 +149,7 @@ class EmbeddedCluster:
             api.usage_source = ContainerUsageMeter(agent)
             https_server, url = await stack.enter_async_context(_serve_https(config, api, certificate))
             transport = InProcessTransport(api)
-            service_index = ServiceIndex()
+            service_index = ServiceIndex(config.dns_delay)
             network_context = NetworkContext(
                 data_dir=config.data_dir, api_url=url, service_index=service_index, egress=config.egress
             )
@@ -172,6 +174,7 @@ class EmbeddedCluster:
                 stdin=stdin,
                 events=PodEventRecorder(client, clock, "kubelet"),
                 gpus=gpus,
+                publish_address=service_index.publish_address,
                 services_synced=asyncio.Event(),
             )
             api_address = (

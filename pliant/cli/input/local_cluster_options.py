@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
 from datetime import timedelta
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pliant.embedded.cluster import ClusterConfig
 
 _MAX_PORT = 65535
+_DNS_DELAY_VARIABLE = "PLIANT_TEST_DNS_DELAY"
 MAX_NODES = 1000
 
 
@@ -59,7 +61,15 @@ def cluster_config(args: Namespace, data_dir: Path, *, workspace: Path, durable:
         ),
         egress=EgressPolicy(allow_external=args.egress, allow_host_loopback=args.allow_host_loopback),
         network_mode=args.network,
+        dns_delay=_read_dns_delay(os.environ.get(_DNS_DELAY_VARIABLE, "")),
     )
+
+
+def _read_dns_delay(text: str) -> float:
+    try:
+        return parse_duration(text).total_seconds() if text else 0.0
+    except UserError as error:
+        raise UserError(f"${_DNS_DELAY_VARIABLE}: {error}") from None
 
 
 def _check_utf8_path(path: Path) -> None:

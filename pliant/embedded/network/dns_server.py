@@ -23,6 +23,9 @@ from pliant.embedded.network.service_index import ServiceIndex
 from pliant.embedded.network.streams import ConnectionTasks
 
 _IDLE_TIMEOUT = 10.0
+_MAX_TCP_SIZE = 65535
+_ADDRESS_TIMEOUT = 3.0
+"""Seconds that a lookup waits for the address of a pod that is being started; resolvers wait for at least 5."""
 
 
 class DnsServer:
@@ -50,7 +53,30 @@ class DnsServer:
             streams.close()
             await server._connections.cancel_all()
 
-    def resolve_locally(self, question: DnsQuestion, client_ip: str) -> tuple[Sequence[Any], ResponseCode] | None:
+    def answer_at_once(self, question: DnsQuestion, client_ip: str) -> tuple[Sequence[Any], ResponseCode] | None:
+        """Return records and response code; None if the answer is not known yet."""
+        local = self._resolve_locally(question, client_ip)
+        if local is not None and local[1] is ResponseCode.NXDOMAIN and self._awaits_address(question, client_ip):
+            return None
+        return local
+
+    async def answer(self, message: bytes, question: DnsQuestion, client_ip: str, *, over_tcp: bool) -> bytes:
+        """Return the answer of the cluster, when the address of a starting pod is known, or of an upstream resolver."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_ADDRESS_TIMEOUT):
+                while self._awaits_address(question, client_ip):
+                    await self._service_index.wait_for_publication()
+        local = self._resolve_locally(question, client_ip)
+        if local is not None:
+            max_size = _MAX_TCP_SIZE if over_tcp else question.max_response_size
+            return encode_response(question, *local, max_size=max_size)
+        response = await self._upstream.query(message, over_tcp=over_tcp)
+        return response or encode_response(question, (), ResponseCode.SERVER_FAILURE)
+
+    def _awaits_address(self, question: DnsQuestion, client_ip: str) -> bool:
+        return self._zone.awaits_address(question.name, self._client_namespace(client_ip))
+
+    def _resolve_locally(self, question: DnsQuestion, client_ip: str) -> tuple[Sequence[Any], ResponseCode] | None:
         """Return records and response code; None if an upstream resolver must be asked."""
         records = self._zone.find_records(question.name, question.record_type, self._client_namespace(client_ip))
         if records is not None:
@@ -58,10 +84,6 @@ class DnsServer:
         if self._zone.is_cluster_name(question.name) or not self._upstream.has_servers:
             return (), ResponseCode.NXDOMAIN
         return None
-
-    async def resolve_upstream(self, message: bytes, question: DnsQuestion, *, over_tcp: bool) -> bytes:
-        response = await self._upstream.query(message, over_tcp=over_tcp)
-        return response or encode_response(question, (), ResponseCode.SERVER_FAILURE)
 
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         self._connections.spawn(work)
@@ -74,12 +96,8 @@ class DnsServer:
             while True:
                 message = await asyncio.wait_for(read_tcp_message(reader), _IDLE_TIMEOUT)
                 question = parse_query(message)
-                local = self.resolve_locally(question, writer.get_extra_info("peername")[0])
-                if local is not None:
-                    response = encode_response(question, *local)
-                else:
-                    response = await self.resolve_upstream(message, question, over_tcp=True)
-                writer.write(frame_tcp_message(response))
+                client_ip = writer.get_extra_info("peername")[0]
+                writer.write(frame_tcp_message(await self.answer(message, question, client_ip, over_tcp=True)))
                 await writer.drain()
 
     def _client_namespace(self, client_ip: str) -> str:
@@ -100,16 +118,14 @@ class _DnsDatagramProtocol(asyncio.DatagramProtocol):
             question = parse_query(data)
         except MalformedDnsMessage:
             return
-        local = self._server.resolve_locally(question, addr[0])
-        if local is None:
-            self._server.run_in_background(self._answer_from_upstream(data, question, addr))
+        answer = self._server.answer_at_once(question, addr[0])
+        if answer is None:
+            self._server.run_in_background(self._answer_later(data, question, addr))
             return
-        self._send(encode_response(question, *local, max_size=question.max_response_size), addr)
+        self._send(encode_response(question, *answer, max_size=question.max_response_size), addr)
 
-    async def _answer_from_upstream(
-        self, message: bytes, question: DnsQuestion, client_address: tuple[str, int]
-    ) -> None:
-        self._send(await self._server.resolve_upstream(message, question, over_tcp=False), client_address)
+    async def _answer_later(self, message: bytes, question: DnsQuestion, client_address: tuple[str, int]) -> None:
+        self._send(await self._server.answer(message, question, client_address[0], over_tcp=False), client_address)
 
 
 def _discard_datagram(data: bytes, addr: Any) -> None: ...

@@ -62,12 +62,29 @@ class DnsZone:
         records = self._resolve_name(name.rstrip(".").lower(), namespace) or ()
         return [".".join(map(str, each.data)) for each in records if each.record_type is RecordType.A]
 
+    def awaits_address(self, name: str, namespace: str) -> bool:
+        """Return whether a name that does not resolve belongs to a pod that will have an address soon."""
+        is_unknown = self._resolve_name(name, namespace) is None
+        return is_unknown and any(self._is_starting(labels) for labels in _cluster_labels(name, namespace))
+
+    def _is_starting(self, labels: list[str]) -> bool:
+        match labels:
+            case [name, namespace, "svc"]:
+                host = ""
+            case [host, name, namespace, "svc"]:
+                pass
+            case _:
+                return False
+        service = self._service_index.service(namespace, name)
+        if service is None or service.spec.cluster_ip != _HEADLESS or not service.spec.publish_not_ready_addresses:
+            return False
+        starting = self._service_index.starting_pods(service)
+        return any(not host or (pod.spec.subdomain == name and pod_hostname(pod).lower() == host) for pod in starting)
+
     def _resolve_name(self, name: str, namespace: str) -> list[DnsRecord] | None:
         """Resolve a fully qualified name, or a short name with the search domains of the namespace."""
-        if name.endswith("." + CLUSTER_DOMAIN) or name == CLUSTER_DOMAIN:
-            return self._resolve_cluster_labels(name.split(".")[:-2])
-        for domain in search_domains(namespace):
-            records = self._resolve_cluster_labels(f"{name}.{domain}".split(".")[:-2])
+        for labels in _cluster_labels(name, namespace):
+            records = self._resolve_cluster_labels(labels)
             if records is not None:
                 return records
         return None
@@ -143,6 +160,15 @@ class DnsZone:
             return [name_record(RecordType.PTR, f"{pod_hostname(pod)}.{_service_fqdn(service)}")]
         service = self._service_index.service_by_ip(address)
         return [name_record(RecordType.PTR, _service_fqdn(service))] if service is not None else None
+
+
+def _cluster_labels(name: str, namespace: str) -> Iterator[list[str]]:
+    """Yield the labels, without the domain of the cluster, of the names that a name can stand for."""
+    if name.endswith("." + CLUSTER_DOMAIN) or name == CLUSTER_DOMAIN:
+        yield name.split(".")[:-2]
+        return
+    for domain in search_domains(namespace):
+        yield f"{name}.{domain}".split(".")[:-2]
 
 
 def _service_fqdn(service: ServiceView) -> str:

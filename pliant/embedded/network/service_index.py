@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from pliant.embedded.object_views import PodView, ServicePortView, ServiceSpecView, ServiceView
+import msgspec
+
+from pliant.embedded.object_views import PodObjectMeta, PodView, ServicePortView, ServiceSpecView, ServiceView
 from pliant.kube.objects import ObjectMeta
 
 API_SERVICE_IP = "10.96.0.1"
@@ -29,10 +32,19 @@ class ServiceEndpoint:
 
 
 class ServiceIndex:
-    """The current services and pods; `on_change` is called when routes may have changed."""
+    """The current services and pods; `on_change` is called when routes may have changed.
 
-    def __init__(self) -> None:
+    The kubelet publishes the address of a pod before its processes start; the status of the pod has it only later.
+    """
+
+    def __init__(self, publish_delay: float = 0.0) -> None:
+        """Create an empty index; tests delay the publication of addresses by some seconds."""
         self.on_change: Callable[[], None] = lambda: None
+        self._publish_delay = publish_delay
+        self._address_published = asyncio.Event()
+        """Set and replaced when an address is published."""
+        self._published_addresses: dict[str, str] = {}
+        """Addresses by the uid of the pod."""
         self._pods: dict[str, dict[str, PodView]] = defaultdict(dict)
         self._by_label: dict[tuple[str, str, str], dict[str, PodView]] = defaultdict(dict)
         self._pods_by_ip: dict[str, PodView] = {}
@@ -44,10 +56,30 @@ class ServiceIndex:
     def on_pod_change(self, old: PodView | None, new: PodView | None) -> None:
         if old is not None:
             self._remove_pod(old)
-        if new is not None and new.status.pod_ip and not new.is_finished:
+            if new is None or new.is_finished or new.metadata.uid != old.metadata.uid:
+                self._published_addresses.pop(old.metadata.uid, None)
+        if new is not None and not new.is_finished:
             self._add_pod(new)
         if _routing_state(old) != _routing_state(new):
             self.on_change()
+
+    async def publish_address(self, pod: PodObjectMeta, address: str) -> None:
+        """Let the names of a pod resolve to its address; return when they do."""
+        if self._publish_delay:
+            await asyncio.sleep(self._publish_delay)
+        known = self._pods[pod.namespace].get(pod.name)
+        if known is None or known.metadata.uid != pod.uid:
+            return  # It was deleted in the meantime.
+        self._published_addresses[pod.uid] = address
+        self._remove_pod(known)
+        self._add_pod(known)
+        published, self._address_published = self._address_published, asyncio.Event()
+        published.set()
+        self.on_change()
+
+    async def wait_for_publication(self) -> None:
+        """Wait until the next address is published."""
+        await self._address_published.wait()
 
     def on_service_change(self, old: ServiceView | None, new: ServiceView | None) -> None:
         """Update a service; the service `kubernetes` is built in and never changes."""
@@ -85,7 +117,15 @@ class ServiceIndex:
         return [pod for pod in self.selected_pods(service) if include_unready or _accepts_connections(pod)]
 
     def selected_pods(self, service: ServiceView) -> list[PodView]:
-        """Return all pods that match the selector, sorted by name; the search starts from the rarest label."""
+        """Return all pods with an address that match the selector, sorted by name."""
+        return [pod for pod in self._matching_pods(service) if pod.status.pod_ip]
+
+    def starting_pods(self, service: ServiceView) -> list[PodView]:
+        """Return the pods that match the selector and will have an address soon, sorted by name."""
+        return [pod for pod in self._matching_pods(service) if _will_have_address(pod)]
+
+    def _matching_pods(self, service: ServiceView) -> list[PodView]:
+        """Return the pods that match the selector; the search starts from the rarest label."""
         selector = service.spec.selector.items()
         if not selector:
             return []
@@ -106,8 +146,11 @@ class ServiceIndex:
 
     def _add_pod(self, pod: PodView) -> None:
         namespace, name = pod.metadata.namespace, pod.metadata.name
+        if (address := self._published_addresses.get(pod.metadata.uid)) and address != pod.status.pod_ip:
+            pod = msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, pod_ip=address))
         self._pods[namespace][name] = pod
-        self._pods_by_ip[pod.status.pod_ip] = pod
+        if pod.status.pod_ip:
+            self._pods_by_ip[pod.status.pod_ip] = pod
         for key, value in pod.metadata.labels.items():
             self._by_label[namespace, key, value][name] = pod
 
@@ -138,6 +181,11 @@ def resolve_target_port(pod: PodView, service_port: ServicePortView) -> int:
 
 def _accepts_connections(pod: PodView) -> bool:
     return pod.is_ready and pod.metadata.deletion_timestamp is None
+
+
+def _will_have_address(pod: PodView) -> bool:
+    is_unschedulable = any(each.type == "PodScheduled" and each.status == "False" for each in pod.status.conditions)
+    return not (pod.status.pod_ip or pod.metadata.deletion_timestamp or is_unschedulable)
 
 
 def _routing_state(pod: PodView | None) -> object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,9 @@ from pliant.embedded.scheduler.gpu_allocation import GpuAllocator
 from pliant.kube.client import KubeClient
 from pliant.kube.timestamps import format_timestamp
 from pliant.runtime.clock import Clock
+
+
+async def _publish_nowhere(pod: PodObjectMeta, address: str) -> None: ...
 
 
 def _new_set_event() -> asyncio.Event:
@@ -45,6 +48,8 @@ class KubeletDependencies:
     cpu_allocator: CpuAllocator = field(default_factory=CpuAllocator)
     config_watch: ConfigWatch = field(default_factory=ConfigWatch)
     gpus: GpuAllocator = field(default_factory=lambda: GpuAllocator({}))
+    publish_address: Callable[[PodObjectMeta, str], Awaitable[None]] = _publish_nowhere
+    """Lets the names of a pod resolve to its address."""
     services_synced: asyncio.Event = field(default_factory=_new_set_event)
     """Set when the services that pods find in their environment are known."""
 

@@ -84,6 +84,7 @@ class PodWorker:
             await self._report_unrunnable(mains, "FailedCreatePodSandBox", message)
             return
         pod.status_writer.pod_ip = address
+        await deps.publish_address(pod.meta, address)
         deadline = pod_spec.get("activeDeadlineSeconds")
         timer = asyncio.get_running_loop().call_later(deadline, self._fail_deadline_exceeded) if deadline else None
         mounted = [
