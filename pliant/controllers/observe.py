@@ -106,7 +106,8 @@ def _observe_pod(pod: Pod, identity: _PodIdentity, counted: frozenset[str], faul
         finalizers=meta.finalizers,
         node=pod.spec.node_name,
         exit=_pod_exit(pod, failed) if phase is PodPhase.FAILED else None,
-        start_problem=_startup_problem(pod),
+        start_problem=(problem := _startup_problem(pod))[0],
+        start_problem_since=problem[1],
         started_at=_earliest_start(statuses),
         finished_at=failed[1].finished_at
         if failed
@@ -170,16 +171,20 @@ def _pod_exit(pod: Pod, failed_container: tuple[str, ContainerTerminated] | None
     )
 
 
-def _startup_problem(pod: Pod) -> str:
-    """Return why a pod does not start, as reported by the cluster; empty if there is no problem."""
+def _startup_problem(pod: Pod) -> tuple[str, datetime | None]:
+    """Return why a pod does not start, as reported by the cluster, and since when; empty if there is no problem."""
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         waiting = status.state.waiting
-        if waiting is not None and waiting.reason not in _NORMAL_WAITING_REASONS:
-            return _truncate_to_line(f"{waiting.reason}: {waiting.message}" if waiting.message else waiting.reason)
+        # A volume that cannot be mounted is a message about a container that is being created.
+        if waiting is not None and (waiting.reason not in _NORMAL_WAITING_REASONS or waiting.message):
+            reason = "" if waiting.reason in _NORMAL_WAITING_REASONS else waiting.reason
+            problem = ": ".join(filter(None, (reason, waiting.message)))
+            return _truncate_to_line(problem), pod.status.start_time or pod.metadata.creation_timestamp
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
-            return _truncate_to_line(f"{condition.reason}: {condition.message}")
-    return ""
+            since = condition.last_transition_time or pod.metadata.creation_timestamp
+            return _truncate_to_line(f"{condition.reason}: {condition.message}"), since
+    return "", None
 
 
 def _creation_failure(pod: Pod) -> StuckContainer | None:

@@ -136,6 +136,11 @@ def _render_executing_plan(message: Message) -> str:
     return f"{text} ({_text(message, 'message')})" if _text(message, "message") else text
 
 
+def _render_deadline(message: Message) -> str:
+    text = f"not completed within {_text(message, 'limit')} of the start"
+    return f"{text}: {render_details(message)}" if message.details else text
+
+
 def _render_all_details(message: Message) -> str:
     return "; ".join(map(render, message.details))
 
@@ -185,7 +190,7 @@ TEMPLATES: Final[Mapping[str, str | Callable[[Message], str]]] = {
     MessageReason.COMPLETE_POLICY_NOT_MET: (
         "all replicas have terminated without meeting the completePolicy: {details}"
     ),
-    MessageReason.DEADLINE_EXCEEDED: "not completed within {limit} of the start",
+    MessageReason.DEADLINE_EXCEEDED: _render_deadline,
     MessageReason.START_LIMIT_EXCEEDED: "not all replicas were running within {limit} (startLimit): {details}",
     MessageReason.TIME_LIMIT_EXCEEDED: "ran for {limit} (timeLimit)",
     MessageReason.WAITING_FOR_TERMINATION: _render_all_details,

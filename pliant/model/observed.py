@@ -76,6 +76,8 @@ class ObservedPod:
     exit: PodExit | None = None
     start_problem: str = ""
     """Why the pod does not start, as reported by the cluster."""
+    start_problem_since: datetime | None = None
+    """Since when it is known not to start, or earlier."""
     started_at: datetime | None = None
     finished_at: datetime | None = None
     node_fault: NodeFault | None = None

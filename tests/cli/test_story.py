@@ -57,7 +57,8 @@ def sentences(told: JobExplanation) -> str:
 
 
 def test_a_failure_names_its_first_cause_and_what_a_signal_means() -> None:
-    job = make_job(state=state(JobPhase.FAILED, "worker-1 was killed", ended_at=NOON))
+    cause = ReplicaFailure(replica="worker-1", exit_code=137, at=NOON)
+    job = make_job(state=state(JobPhase.FAILED, "worker-1 was killed", ended_at=NOON, root_cause=cause))
     told = told_of(job, pod(0), pod(1, phase="Failed", code=137))
     assert told.headline == "demo failed 5m ago, after 0.0s: worker-1 was killed"
     assert "Root cause: worker-1 was killed by SIGKILL (exit code 137) (pod demo-worker-1" in sentences(told)

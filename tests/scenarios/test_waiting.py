@@ -6,8 +6,8 @@ import pytest
 
 from pliant.kube.resources import CONFIG_MAPS, NODES
 from tests.scenarios.jobs import FOREVER, Manifest, group, job
-from tests.scenarios.messages import start_problems
-from tests.scenarios.nodes import PAPER
+from tests.scenarios.messages import exited, start_problems, text_of
+from tests.scenarios.nodes import PAPER, Ends, Stuck, paper_nodes
 from tests.scenarios.scene import Scene
 
 
@@ -47,6 +47,34 @@ async def test_members_wait_for_their_configuration(scene: Scene) -> None:
     await scene.client.create(CONFIG_MAPS, scene.namespace, words)
     await scene.until_phase("t", "Succeed")
     assert await scene.log("t-worker-0") == "hello\n"
+
+
+@pytest.mark.on_real
+async def test_a_missing_claim_is_the_first_thing_that_is_told(scene: Scene) -> None:
+    worker = group(FOREVER, 2)
+    spec = worker["template"]["spec"]
+    spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    spec["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+    async with paper_nodes(scene):  # a scheduler without nodes looks for no claims
+        await scene.submit(job("t", {"worker": worker}))
+        await scene.until(lambda: '"data" not found' in problem(scene, "t"), "the missing claim told")
+        assert '"data" not found' in scene.status("t")["message"].split(";")[0]
+
+
+@pytest.mark.on_real
+async def test_an_image_that_cannot_be_pulled_is_the_first_cause_of_what_follows(scene: Scene) -> None:
+    async with paper_nodes(scene) as nodes:
+        no_image = Stuck("ImagePullBackOff", 'Back-off pulling image "trian:1"')
+        # The other replica waits for the first one until it gives up.
+        nodes.behaviour = lambda pod: no_image if pod["metadata"]["name"] == "t-worker-0" else Ends(1, after=2)
+        await scene.submit(job("t", {"worker": nodes.place(group(FOREVER, 2))}))
+        await scene.until_phase("t", "Failed")
+        status = scene.status("t")
+        assert (status["rootCause"]["replica"], status["rootCause"]["reason"]) == ("worker-0", "ImagePullBackOff")
+        first, second = scene.message("t").details
+        assert "trian:1" in text_of(first, "problem")
+        assert second == exited("worker-1", 1)
+        assert [each["replica"] for each in status["failures"]] == ["worker-1"]
 
 
 async def test_one_member_without_a_place_keeps_the_job_from_running(scene: Scene) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +15,7 @@ from pliant.controllers.node_faults import node_problems
 from pliant.controllers.observe import CachedJobObjects, observe
 from pliant.embedded.object_views import PodView
 from pliant.engine.plans.membership import job_in_effect, match_pods_to_replicas
-from pliant.engine.pods.replicas import Replica, Replicas
+from pliant.engine.pods.replicas import Replica, Replicas, ReplicaState
 from pliant.errors import Forbidden
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import Node, Pod
@@ -28,6 +28,8 @@ from pliant.model.scale_plans import ScalePlan
 from pliant.model.state import EngineState, JobPhase
 
 _PLACEHOLDER_INDEX = 987654321  # replaced by a pattern for any index
+# problems that the kubelet reports only as events
+_START_WARNING_REASONS = ("FailedMount", "FailedAttachVolume", "FailedMapVolume", "FailedCreatePodSandBox")
 
 
 def pod_selector(job_object: JobObject) -> str:
@@ -112,7 +114,25 @@ class JobContext:
         return observe(job, separate_master_created_pods(job, self.pods)).pods
 
     def match_replicas(self, job: Job, state: EngineState | None, now: datetime) -> tuple[Replica, ...]:
-        return match_job_pods(job_in_effect(job, state) if state else job, state, self.pods, now).all
+        replicas = match_job_pods(job_in_effect(job, state) if state else job, state, self.pods, now).all
+        return tuple(map(self._with_start_warning, replicas))
+
+    def _with_start_warning(self, replica: Replica) -> Replica:
+        """Return a replica with the reason why it does not start from an event, if the status of its pod has none."""
+        if replica.pod is None or replica.pod.start_problem or replica.state is not ReplicaState.SCHEDULED:
+            return replica
+        name = replica.pod.name
+        created_at = next((pod.metadata.creation_timestamp for pod in self.pods if pod.metadata.name == name), None)
+        warnings = [
+            event
+            for event in self.events
+            if event.involved_object == f"Pod {name}" and event.reason in _START_WARNING_REASONS
+            if created_at is None or event.at is None or event.at >= created_at
+        ]
+        if not warnings:
+            return replica
+        problem = f"{warnings[-1].reason}: {warnings[-1].message}"
+        return replace(replica, pod=replace(replica.pod, start_problem=problem, start_problem_since=warnings[0].at))
 
     def node_problems(self, node_names: Sequence[str]) -> dict[str, str]:
         """Return the problems of these nodes; empty if the user may not list nodes."""

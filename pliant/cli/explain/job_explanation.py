@@ -24,10 +24,11 @@ from pliant.cli.output.job_summary import (
 )
 from pliant.engine.pods.replicas import Replica, ReplicaState
 from pliant.engine.restart.restarts import backoff_left
-from pliant.engine.status.messages import describe_exit
+from pliant.engine.status.messages import describe_exit, start_problems
 from pliant.model.english import pluralize, render, summarize_names
 from pliant.model.job import Job
 from pliant.model.labels import MANAGED_BY_VALUE
+from pliant.model.messages import Message, MessageReason, message
 from pliant.model.observed import ObservedPod, PodPhase
 from pliant.model.state import EngineState, JobPhase, ReplicaFailure
 
@@ -110,9 +111,20 @@ def earliest_failed_pods(evidence: JobEvidence) -> list[ObservedPod]:
     job = evidence.job_object.job
     if job is None:
         return []
-    pods = evidence.context.observed_pods(job)
+    pods, state = evidence.context.observed_pods(job), evidence.job_object.state
     failed = [pod for pod in pods if pod.phase is PodPhase.FAILED and not pod.is_terminating]
-    return sorted(failed, key=lambda pod: str(pod.finished_at or "~"))[:MAX_EXPLAINED_FAILED_PODS]
+    # The operator has recorded the failures in their order; the times of pods are in whole seconds.
+    recorded = [*filter(None, (state.root_cause,)), *state.failures] if state else []
+    order = {(failure.replica, failure.attempt): number for number, failure in reversed([*enumerate(recorded)])}
+
+    def failure_order(pod: ObservedPod) -> tuple[int, str]:
+        return order.get(_replica_and_attempt(pod), len(order)), str(pod.finished_at or "~")
+
+    return sorted(failed, key=failure_order)[:MAX_EXPLAINED_FAILED_PODS]
+
+
+def _replica_and_attempt(pod: ObservedPod) -> tuple[str, int]:
+    return f"{pod.group}-{pod.index}", pod.attempt
 
 
 def _match_replicas(evidence: JobEvidence) -> tuple[Replica, ...]:
@@ -131,7 +143,15 @@ def _headline(evidence: JobEvidence) -> str:
         duration = format_duration(state.ended_at - (state.first_running_at or state.started_at))
         return f"{headline} {evidence.format_ago(state.ended_at)}, after {duration}: {render(state.message)}"
     since = state.timeline[-1].at if state.timeline else state.started_at
-    return f"{headline} (for {format_age(evidence.now - since)}): {render(state.message)}"
+    return f"{headline} (for {format_age(evidence.now - since)}): {render(_current_message(evidence, state))}"
+
+
+def _current_message(evidence: JobEvidence, state: EngineState) -> Message:
+    """Return the message of a job; instead of replicas that it waits for, why these do not start, if events say so."""
+    if state.message.reason != MessageReason.WAITING_FOR_REPLICAS:
+        return state.message
+    problems = start_problems(_match_replicas(evidence))
+    return message(MessageReason.DEGRADED, problems) if problems else state.message
 
 
 def _explain_job_policies(evidence: JobEvidence) -> Iterator[ExplanationReason]:
@@ -162,20 +182,20 @@ def _explain_job_policies(evidence: JobEvidence) -> Iterator[ExplanationReason]:
 
 def _explain_failures(evidence: JobEvidence, job: Job, state: EngineState) -> Iterator[ExplanationReason]:
     """Yield the failed replicas with exit code, node and last log lines."""
-    pods = earliest_failed_pods(evidence)
+    pods, root_cause = earliest_failed_pods(evidence), state.root_cause
     has_failed = state.phase.is_final and state.phase is not JobPhase.SUCCEED
     if (cause := _recorded_root_cause(evidence, state)) is not None:
         label = "Root cause: " if has_failed else "Latest restart: "
         location = failure_location_text(cause, evidence.now)
         yield ExplanationReason(text=f"{label}{failure_text(cause)} ({location}).", log_lines=last_log_lines(cause))
-        has_failed = False
     elif not pods and has_failed and not evidence.context.pods:
         policy = " (cleanPodPolicy All)" if job.clean_pod_policy == "All" else ""
         yield ExplanationReason(text=f"Its pods and their logs are deleted{policy}; only the timeline below is left.")
-    for number, pod in enumerate(pods):
+    for pod in pods:
         container = f", container {pod.exit.container}" if pod.exit and pod.exit.container else ""
         age = f", {evidence.format_ago(pod.finished_at)}" if pod.finished_at else ""
-        label = "Root cause: " if number == 0 and has_failed else ""
+        is_cause = root_cause is not None and (root_cause.replica, root_cause.attempt) == _replica_and_attempt(pod)
+        label = "Root cause: " if is_cause and has_failed else ""
         meaning = explain_exit(pod.exit)
         tail = evidence.log_tails.get(pod.name, ())
         # The log lines below repeat the termination message.
@@ -191,7 +211,7 @@ def _explain_failures(evidence: JobEvidence, job: Job, state: EngineState) -> It
 def _recorded_root_cause(evidence: JobEvidence, state: EngineState) -> ReplicaFailure | None:
     """Return the root cause that the operator recorded, unless its pod still exists."""
     cause = state.root_cause
-    existing = {(f"{pod.group}-{pod.index}", pod.attempt) for pod in earliest_failed_pods(evidence)}
+    existing = {_replica_and_attempt(pod) for pod in earliest_failed_pods(evidence)}
     return None if cause is None or (cause.replica, cause.attempt) in existing else cause
 
 
@@ -268,6 +288,8 @@ def _build_timeline(evidence: JobEvidence) -> list[tuple[str, str, str]]:
 
 
 def _restart_budget_facts(job: Job, state: EngineState) -> Iterator[str]:
+    """Yield the restarts of the job, and how much of their limits groups have used; equal groups share a sentence."""
+    names_by_budget: dict[str, list[str]] = {}
     for group in job.groups:
         group_state, limit = state.group(group.name), group.restart_rule.limit
         if not group_state.restarts_by_cause:
@@ -275,4 +297,9 @@ def _restart_budget_facts(job: Job, state: EngineState) -> Iterator[str]:
         used = group_state.restarts_without_disruptions
         budget = pluralize(used, "restart") if limit is None else f"{used} of {limit} restarts"
         left = "" if limit is None else f", {max(limit - used, 0) or 'none'} left"
-        yield f"{group.name} has used {budget} ({restart_causes_text(group_state)}){left}."
+        text = f"used {budget} ({restart_causes_text(group_state)}){left}"
+        names_by_budget.setdefault(text, []).append(group.name)
+    if sum(map(len, names_by_budget.values())) > 1 and state.restart_count:
+        yield f"{pluralize(state.restart_count, 'restart')} of the job; one that restarts several groups counts once."
+    for text, names in names_by_budget.items():
+        yield f"{summarize_names(names)} {'has' if len(names) == 1 else 'have'} {text}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from pliant.cli.cluster.job_context import JobContext
@@ -17,6 +18,7 @@ _IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrIm
 # the value of cleanPodPolicy that keeps pods, by API group, where it is not None
 _KEEP_PODS_VALUE = {"batch.paddlepaddle.org": "Never"}
 _MISSING_OBJECT_REASONS = ("CreateContainerConfigError", "FailedMount")
+_MISSING_OBJECT_PATTERN = re.compile(r'(configmap|secret|persistentvolumeclaim) "[^"]+" not found')
 
 
 def suggest_remedies(job_object: JobObject, replicas: Sequence[Replica], context: JobContext) -> Iterator[str]:
@@ -62,14 +64,14 @@ def _remedies_for_pod_problems(name: str, replicas: Sequence[Replica]) -> Iterat
         problem = replica.pod.start_problem if replica.pod and not replica.state.has_started else ""
         group = replica.rank.group
         template = f"the template of {group.name}"
-        if problem.startswith(UNSCHEDULABLE_REASON):
+        if problem.startswith(_MISSING_OBJECT_REASONS) or _MISSING_OBJECT_PATTERN.search(problem):
+            yield f"create the missing object (ConfigMap, Secret, volume), or fix its name in {template}"
+        elif problem.startswith(UNSCHEDULABLE_REASON):
             yield f"reduce resources.requests in {template}, or free capacity: pliant top, kubectl describe nodes"
             if group.is_elastic and group.size > group.min_size:
                 yield f"run it with fewer replicas: pliant scale {name} {group.min_size}"
         elif problem.startswith(_IMAGE_REASONS):
             yield f"check the image of {template}: its name and the pull credentials"
-        elif problem.startswith(_MISSING_OBJECT_REASONS) or "not found" in problem:
-            yield f"create the missing object (ConfigMap, Secret, volume), or fix its name in {template}"
         elif problem.startswith("CrashLoopBackOff"):
             yield f"check why it exited: pliant logs {name} --previous"
         elif problem.startswith("CreateContainerError"):

@@ -38,12 +38,13 @@ PERMANENT_WAIT_REASONS = (
     "RunContainerError",
     "InvalidImageName",
     "ErrImageNeverPull",
+    "MountVolume.SetUp failed",
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupStatusLine:
-    """The status of a group of a job."""
+    """The status of a group of a job; the phase is that of the job."""
 
     job: str
     group: str
@@ -239,8 +240,14 @@ class RunState:
                     yield self._to_stuck_replica(job, replica, replica.pod.start_problem)
 
     def root_cause(self, job: Job) -> FailedReplica | None:
-        """Return the earliest failure that no restart recovered."""
+        """Return the recorded root cause; if there is none, the earliest failure that no restart recovered."""
         failures = [failure for failure in self._failures.values() if failure.job == job.key]
+        state = self.state_of(job)
+        if state is not None and (cause := state.root_cause) is not None:
+            named = (
+                each for each in failures if (each.replica_name, each.pod.attempt) == (cause.replica, cause.attempt)
+            )
+            return next(named, None)
         return next(iter(self.unrecovered_failures(job)), failures[-1] if failures else None)
 
     def unrecovered_failures(self, job: Job) -> list[FailedReplica]:
@@ -276,13 +283,12 @@ class RunState:
         in_group = replicas.in_group(group)
         running = sum(replica.state is ReplicaState.RUNNING for replica in in_group)
         done = sum(replica.state is ReplicaState.SUCCEEDED for replica in in_group)
-        phase = "Succeeded" if in_group and done == len(in_group) and not state.phase.is_final else str(state.phase)
         problems = start_problems(in_group)
         counts = state.replica_counts.get(group.name)
         return GroupStatusLine(
             job=job.key.name,
             group=group.name,
-            phase=phase,
+            phase=str(state.phase),
             running=running,
             succeeded=done,
             size=group.size,

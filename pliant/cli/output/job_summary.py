@@ -26,6 +26,8 @@ _PHASE_WORDS = {
 
 def failure_text(failure: ReplicaFailure) -> str:
     """Describe a failure: `worker-1 was killed by SIGKILL (exit code 137)`."""
+    if failure.cause is RestartCause.CREATION and not failure.container:
+        return f"{failure.replica} did not start: {failure.reason}"
     if failure.cause is RestartCause.CREATION:
         return f"{failure.replica} could not create container {failure.container} ({failure.reason})"
     if failure.cause is RestartCause.NODE and failure.exit_code is None:

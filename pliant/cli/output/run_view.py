@@ -64,7 +64,7 @@ class PlainRunView:
         jobs = dict.fromkeys(group.job for group in groups)
         for job in jobs:
             own = [group for group in groups if group.job == job]
-            phase = " and ".join(dict.fromkeys(group.phase for group in own))
+            phase = own[0].phase
             # Every restart and every replica that failed for good is shown, though the phase stays the same.
             restart = render(own[0].message) if phase == JobPhase.RESTARTING else ""
             status = f"{phase} {sum(group.failed for group in own)} {restart}"

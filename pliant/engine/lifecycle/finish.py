@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import timedelta
 
 from msgspec.structs import replace
@@ -19,7 +18,7 @@ from pliant.engine.pods.deletion import delete_pods
 from pliant.engine.pods.replicas import Replica, ReplicaState
 from pliant.engine.restart.requests import is_restartable, list_stuck_in_creation
 from pliant.engine.restart.restarts import has_restarts_left
-from pliant.engine.status.failures import set_root_cause
+from pliant.engine.status.failures import list_unstarted, set_root_cause, sort_by_failure_time
 from pliant.engine.status.messages import failure_message
 from pliant.engine.status.rollup import roll_up_status
 from pliant.model.actions import Action, DeleteService, PodDeletionReason
@@ -66,7 +65,8 @@ def time_out_job(context: Context) -> Transition | None:
     if left is None or left > timedelta(0):
         return None
     if job.counts_time_from_start:
-        cause = message(MessageReason.DEADLINE_EXCEEDED, limit=str(job.time_limit))
+        details = [state.message] if state.active_since is None else []
+        cause = message(MessageReason.DEADLINE_EXCEEDED, details, limit=str(job.time_limit))
     elif state.active_since is None:
         cause = message(MessageReason.START_LIMIT_EXCEEDED, [state.message], limit=str(job.start_limit))
     else:
@@ -139,19 +139,24 @@ def end_transition(context: Context, outcome: JobOutcome) -> Transition:
 
 def _with_root_cause(context: Context, outcome: JobOutcome) -> EngineState:
     """Return the current state with the failure that led to the outcome, if there is one."""
-    state = roll_up_status(context)
+    state, unstarted = roll_up_status(context), list_unstarted(context.state, context.replicas.all)
     if outcome.phase in (JobPhase.FAILED, JobPhase.NODE_FAIL) and context.job.end_request is None:
         failed = list(context.replicas.list_failed()) or list_stuck_in_creation(context)
-        return set_root_cause(state, failed, context.now)
+        return set_root_cause(state, failed, unstarted, context.now)
+    if outcome.phase is JobPhase.TIMEOUT and unstarted and context.job.end_request is None:
+        return set_root_cause(state, (), unstarted, context.now)
     # The cause of a completed restart did not lead to this outcome; that of a restart in progress may have.
     is_restarting = context.state.phase is JobPhase.RESTARTING and outcome.phase is not JobPhase.SUCCEED
     return state if is_restarting else replace(state, root_cause=None)
 
 
 def _failure_outcome(context: Context) -> JobOutcome | None:
-    causes = [_explain_failure(replica, context) for replica in _sort_by_end_time(context.replicas.list_failed())]
+    failed, unstarted = context.replicas.list_failed(), list_unstarted(context.state, context.replicas.all)
+    ordered = sort_by_failure_time(context.state, (*failed, *unstarted), context.now) if failed else []
+    causes = [_explain_failure(replica, context) for replica in ordered]
     if has_job_failed(context.job, context.replicas):
-        first = _sort_by_end_time(list_decisive_failures(context.job, context.replicas))[0]
+        decisive = list_decisive_failures(context.job, context.replicas)
+        first = sort_by_failure_time(context.state, decisive, context.now)[0]
         by_node = first.failure_cause is RestartCause.NODE
         phase = JobPhase.NODE_FAIL if by_node else JobPhase.FAILED
         return JobOutcome(
@@ -188,7 +193,7 @@ def _disruption_outcome(context: Context) -> JobOutcome | None:
 
 def _explain_failure(replica: Replica, context: Context) -> Message:
     failure, group, job_limit = failure_message(replica), replica.rank.group, context.job.restart_limit
-    if not is_restartable(context.job, replica):
+    if replica.outcome is None or not is_restartable(context.job, replica):
         return failure
     if limit := group.restart_rule.limit:
         return _limit_message(group, limit, failure)
@@ -197,14 +202,3 @@ def _explain_failure(replica: Replica, context: Context) -> Message:
 
 def _limit_message(group: ReplicaGroup, limit: int, failure: Message) -> Message:
     return message(MessageReason.RESTART_LIMIT_REACHED, [failure], group=group.name, limit=limit)
-
-
-def _sort_by_end_time(replicas: Iterable[Replica]) -> list[Replica]:
-    """Sort by the time of termination, so that the root cause comes first."""
-
-    def end_time(replica: Replica) -> str:
-        pod = replica.pod
-        at = pod and (pod.finished_at or (pod.node_fault.since if pod.node_fault else None))
-        return at.isoformat() if at else "~"
-
-    return sorted(replicas, key=end_time)

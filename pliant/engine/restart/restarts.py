@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pliant.engine.context import Context, Transition, make_transition
 from pliant.engine.plans.membership import membership_of
 from pliant.engine.restart.requests import RestartRequest, list_restart_requests
-from pliant.engine.status.failures import set_root_cause
+from pliant.engine.status.failures import list_unstarted, set_root_cause
 from pliant.engine.status.messages import failure_message
 from pliant.model.job import Job, ReplicaGroup, RestartScope
 from pliant.model.messages import MessageReason, message
@@ -36,7 +36,7 @@ def restart_replicas(context: Context) -> Transition | None:
             granted.append(request)
             charged += [] if request.is_exempt_from_limit else [request]
     if charged:
-        return _restart_transition(after, charged, context.now)
+        return _restart_transition(context, after, charged)
     return _replace_disrupted(after, granted, context.now) if granted else None
 
 
@@ -105,11 +105,12 @@ def _raise_min_attempt(group_state: GroupState, scope: RestartScope, index: int)
             return replace(group_state, job_min_attempt=attempt, index_min_attempts={}, replica_outcomes={})
 
 
-def _restart_transition(state: EngineState, charged: list[RestartRequest], now: datetime) -> Transition:
+def _restart_transition(context: Context, state: EngineState, charged: list[RestartRequest]) -> Transition:
     group = charged[0].replica.rank.group
     limit = group.restart_rule.limit
     used = state.group(group.name).count_restarts(with_disruptions=group.restart_rule.counts_disruptions)
-    state = set_root_cause(state, [request.replica for request in charged], now)
+    failed, unstarted = [request.replica for request in charged], list_unstarted(state, context.replicas.all)
+    state = set_root_cause(state, failed, unstarted, context.now)
     cause = message(
         MessageReason.RESTARTING,
         [failure_message(request.replica) for request in charged],
@@ -119,7 +120,7 @@ def _restart_transition(state: EngineState, charged: list[RestartRequest], now: 
         limit=limit,
     )
     after = replace(state, phase=JobPhase.RESTARTING, message=cause, restart_count=state.restart_count + len(charged))
-    return make_transition(after, now, str(JobPhase.RESTARTING), cause)
+    return make_transition(after, context.now, str(JobPhase.RESTARTING), cause)
 
 
 def _replace_disrupted(state: EngineState, uncharged: list[RestartRequest], now: datetime) -> Transition:

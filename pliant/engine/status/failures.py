@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from pliant.engine.pods.replicas import Replica, ReplicaState
 from pliant.model.observed import ObservedPod
-from pliant.model.state import EngineState, ReplicaFailure, ReplicaOutcome, RestartCause
+from pliant.model.state import EngineState, JobPhase, ReplicaFailure, ReplicaOutcome, RestartCause
 
 MAX_RECORDED_FAILURES = 8
 MAX_FAILURE_MESSAGE_CHARS = 160
@@ -26,11 +26,25 @@ def record_failures(state: EngineState, replicas: Iterable[Replica], now: dateti
     return replace(state, failures=(*state.failures, *shortened)[-MAX_RECORDED_FAILURES:])
 
 
-def set_root_cause(state: EngineState, replicas: Iterable[Replica], now: datetime) -> EngineState:
-    """Record the failures of these replicas, the earliest one as the root cause."""
-    failed = list(replicas)
-    failures = collect_failures(state, failed, now)
+def set_root_cause(
+    state: EngineState, failed: Iterable[Replica], unstarted: Iterable[Replica], now: datetime
+) -> EngineState:
+    """Record the failures of replicas; the earliest one, or that of a replica that did not start, is the root cause."""
+    failed = list(failed)
+    failures = collect_failures(state, (*failed, *unstarted), now)
     return replace(record_failures(state, failed, now), root_cause=failures[0] if failures else None)
+
+
+def list_unstarted(state: EngineState, replicas: Iterable[Replica]) -> list[Replica]:
+    """Return the replicas that cannot start, and for which others may have waited in vain; none of a running job."""
+    if state.phase is JobPhase.RUNNING:
+        return []
+    return [each for each in replicas if each.pod and each.pod.start_problem and not each.state.has_started]
+
+
+def sort_by_failure_time(state: EngineState, replicas: Iterable[Replica], now: datetime) -> list[Replica]:
+    """Return replicas that failed or do not start, the earliest failure first: it is the root cause."""
+    return [replica for _, replica in _match_failures(state, replicas, now)]
 
 
 def list_new_failures(state: EngineState, replicas: Iterable[Replica]) -> list[Replica]:
@@ -45,18 +59,29 @@ def list_new_failures(state: EngineState, replicas: Iterable[Replica]) -> list[R
 
 def collect_failures(state: EngineState, replicas: Iterable[Replica], now: datetime) -> list[ReplicaFailure]:
     """Return the failures of these replicas, the earliest first; recorded ones if the pod is gone."""
+    return [failure for failure, _ in _match_failures(state, replicas, now)]
+
+
+def _match_failures(
+    state: EngineState, replicas: Iterable[Replica], now: datetime
+) -> list[tuple[ReplicaFailure, Replica]]:
+    """Return the failure of each replica, the earliest first; of the same second, the one that was recorded first."""
     recorded_failures = {(failure.replica, failure.attempt): failure for failure in state.failures}
-    failures = []
+    order = list(recorded_failures)
+    matched = []
     for replica in replicas:
         attempt = replica.pod.attempt if replica.pod else replica.rank.attempt
-        recorded = recorded_failures.get((replica.display_name, attempt))
+        key = (replica.display_name, attempt)
+        recorded = recorded_failures.get(key)
         if replica.pod is None:
-            failures.append(recorded or ReplicaFailure(replica=replica.display_name, attempt=attempt, at=now))
-            continue
-        current = _make_failure(replica, replica.pod, now)
-        # The pod has the whole message, the recorded failure only its last line.
-        failures.append(replace(recorded, message=current.message) if recorded else current)
-    return sorted(failures, key=lambda failure: (failure.at, failure.replica))
+            failure = recorded or ReplicaFailure(replica=replica.display_name, attempt=attempt, at=now)
+        else:
+            failure = _make_failure(replica, replica.pod, now)
+            # The pod has the whole message, the recorded failure only its last line.
+            failure = replace(recorded, message=failure.message) if recorded else failure
+        position = order.index(key) if recorded else len(order)
+        matched.append(((failure.at, position, failure.replica), failure, replica))
+    return [(failure, replica) for _, failure, replica in sorted(matched, key=lambda each: each[0])]
 
 
 def _make_failure(replica: Replica, pod: ObservedPod, now: datetime) -> ReplicaFailure:
@@ -78,6 +103,10 @@ def _make_failure(replica: Replica, pod: ObservedPod, now: datetime) -> ReplicaF
             message=pod.start_problem,
             at=pod.stuck_container.since,
         )
+    if pod.start_problem and not replica.state.has_started:
+        reason = pod.start_problem.partition(":")[0]
+        at = pod.start_problem_since or now
+        return replace(failure, cause=RestartCause.CREATION, reason=reason, message=pod.start_problem, at=at)
     if pod.exit is None:
         return failure
     return replace(

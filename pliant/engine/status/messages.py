@@ -52,6 +52,8 @@ def failure_message(replica: Replica) -> Message:
             container=pod.stuck_container.container,
             problem=pod.start_problem,
         )
+    if pod.start_problem and not replica.state.has_started and pod.node_fault is None:
+        return message(MessageReason.REPLICA_NOT_STARTING, replica=name, problem=pod.start_problem)
     if pod.node_fault is None:
         return exit_message(pod.exit, replica=name)
     if replica.state is ReplicaState.LOST:
@@ -60,8 +62,7 @@ def failure_message(replica: Replica) -> Message:
 
 
 def start_problems(replicas: Iterable[Replica]) -> list[Message]:
-    return [
-        message(MessageReason.REPLICA_NOT_STARTING, replica=each.display_name, problem=each.pod.start_problem)
-        for each in replicas
-        if each.pod and each.pod.start_problem
-    ]
+    """Return why replicas do not start, the first problem in time first."""
+    pods = [(each.display_name, each.pod) for each in replicas if each.pod and each.pod.start_problem]
+    pods.sort(key=lambda named: str(named[1].start_problem_since or "~"))
+    return [message(MessageReason.REPLICA_NOT_STARTING, replica=name, problem=pod.start_problem) for name, pod in pods]

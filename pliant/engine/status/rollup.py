@@ -117,10 +117,10 @@ def _compose_message(context: Context, phase: JobPhase) -> Message:
 
 def _list_problems(context: Context, stuck_pods: list[Message]) -> list[Message]:
     replicas = context.replicas.all
-    problems = [message(MessageReason.PODS_NOT_TERMINATING, stuck_pods)] if stuck_pods else []
-    problems += [error for _, error in sorted(context.observed.create_errors.items())]
     # A pod whose container is restarted again and again counts as running, but has a problem.
-    problems += start_problems(replica for replica in replicas if replica.outcome is None)
+    problems = start_problems(replica for replica in replicas if replica.outcome is None)
+    problems += [message(MessageReason.PODS_NOT_TERMINATING, stuck_pods)] if stuck_pods else []
+    problems += [error for _, error in sorted(context.observed.create_errors.items())]
     # Faulty nodes of replicas that do not count as lost yet.
     pods = [each.pod for each in replicas if each.pod is not None and each.state is ReplicaState.RUNNING]
     faults = {(pod.node, pod.node_fault.description): None for pod in pods if pod.node_fault is not None}

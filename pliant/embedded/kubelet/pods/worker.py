@@ -22,6 +22,7 @@ from pliant.kube.resources import PODS
 
 _KILLED_EXIT = ContainerExit(137, int(signal.SIGKILL))
 _NODE_RESTARTED_REASON = "NodeRestarted"
+_CREATING_REASON = "ContainerCreating"
 
 
 class PodWorker:
@@ -164,13 +165,22 @@ class PodWorker:
             try:
                 pod.volumes = pod.deps.filesystem.prepare_volumes(pod.resolved_pod)
             except MissingConfig as error:
-                await pod.emit_warning("FailedMount", str(error))
+                await self._report_missing_volume(main_records, str(error))
                 await pod.wait_for_config(error)
+                for record in main_records:
+                    record.set_waiting(_CREATING_REASON)
             except (UnsupportedPodSpec, OSError) as error:
                 await self._report_unrunnable(main_records, "FailedMount", str(error))
             else:
                 return True
         return False
+
+    async def _report_missing_volume(self, main_records: ContainerRecords, message: str) -> None:
+        """Report what a volume waits for, also in the status: events are hard to find."""
+        for record in main_records:
+            record.set_waiting(_CREATING_REASON, message)
+        await self.context.emit_warning("FailedMount", message)
+        await self.context.status_writer.publish_if_changed()
 
     async def _allocate_gpus(self, pod_spec: Mapping[str, Any]) -> bool:
         """Wait for the GPUs of the pod; return False if the node has too few or the pod is stopped."""
