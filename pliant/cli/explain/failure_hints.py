@@ -21,7 +21,10 @@ _LOG_PATTERN_FIXES = (
     (r"CUDA out of memory|torch\.(cuda\.)?OutOfMemoryError", "use a smaller batch, or more GPUs"),
     (r"MemoryError|Cannot allocate memory", _MEMORY_FIX),
     (r"No space left on device", "free space on the disk or in /dev/shm"),
-    (r"Address already in use|EADDRINUSE", "another process uses this port; with the host network, listen on $POD_IP"),
+    (
+        r"Address already in use|EADDRINUSE",
+        "another process uses this port; local hostNetwork pods share them; with `--network host`, listen on $POD_IP",
+    ),
     (
         r"Connection refused|Name or service not known|name resolution",
         "replicas start in any order: retry the connection in the program",

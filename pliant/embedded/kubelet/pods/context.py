@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pliant.embedded.kubelet.environment.config_objects import ConfigReader, ConfigWatch
+from pliant.embedded.kubelet.environment.host_ports import HostPortRegistry
 from pliant.embedded.kubelet.environment.variables import MissingConfig, ResolvedPod
 from pliant.embedded.kubelet.logs.pod_logs import PodLogStore
 from pliant.embedded.kubelet.pods.event_recorder import PodEventRecorder
@@ -48,6 +49,7 @@ class KubeletDependencies:
     cpu_allocator: CpuAllocator = field(default_factory=CpuAllocator)
     config_watch: ConfigWatch = field(default_factory=ConfigWatch)
     gpus: GpuAllocator = field(default_factory=lambda: GpuAllocator({}))
+    host_ports: HostPortRegistry = field(default_factory=HostPortRegistry)
     publish_address: Callable[[PodObjectMeta, str], Awaitable[None]] = _publish_nowhere
     """Lets the names of a pod resolve to its address."""
     services_synced: asyncio.Event = field(default_factory=_new_set_event)

@@ -11,6 +11,7 @@ from typing import Any
 
 from pliant.embedded.kubelet.environment import variables
 from pliant.embedded.kubelet.environment.config_objects import ConfigKey
+from pliant.embedded.kubelet.environment.host_ports import PORT_CONFLICT_REASON
 from pliant.embedded.kubelet.environment.variables import MissingConfig, PodObject, ResolvedPod, UnsupportedPodSpec
 from pliant.embedded.kubelet.pods.container_runner import ContainerRunner, termination_grace_seconds
 from pliant.embedded.kubelet.pods.context import PodContext
@@ -86,6 +87,8 @@ class PodWorker:
             return
         pod.status_writer.pod_ip = address
         await deps.publish_address(pod.meta, address)
+        for warning in deps.host_ports.register(pod_object):
+            await pod.emit_warning(PORT_CONFLICT_REASON, warning)
         deadline = pod_spec.get("activeDeadlineSeconds")
         timer = asyncio.get_running_loop().call_later(deadline, self._fail_deadline_exceeded) if deadline else None
         mounted = [
@@ -98,6 +101,7 @@ class PodWorker:
                 await self._run_containers(inits, mains, config_changed)
         if timer is not None:
             timer.cancel()
+        deps.host_ports.release(uid)
         await deps.agent.remove_pod(uid)
         await deps.gpus.release(uid)
         await deps.filesystem.remove_volumes(uid)
