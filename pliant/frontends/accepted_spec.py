@@ -15,9 +15,10 @@ from msgspec.structs import replace
 from pliant.errors import InvalidSpec
 from pliant.frontends.frontend import Frontend
 from pliant.frontends.spec.metadata import is_end_annotation
+from pliant.frontends.spec.pod_templates import active_template_hashes, suspend_advice
 from pliant.model.actions import CreateConfigMap
 from pliant.model.job import Job
-from pliant.model.labels import job_labels, owner_references
+from pliant.model.labels import MANAGED_BY_VALUE, job_labels, owner_references
 from pliant.model.state import AcceptedSpec, EngineState, relevant_annotations
 
 MAX_STORED_CHARS = 32 * 1024
@@ -35,11 +36,20 @@ class ParsedJob(NamedTuple):
     """Why the spec was rejected; then the job is that of the last accepted spec."""
 
 
+def parse_current_spec(frontend: Frontend, raw: Mapping[str, Any], state: EngineState | None) -> Job:
+    """Parse the spec of an object; raise InvalidSpec also if it gives an active job to another controller."""
+    job, path = frontend.parse(raw, state), frontend.run_policy_path
+    is_external = job.managed_by not in ("", MANAGED_BY_VALUE)
+    if is_external and not job.is_suspended and active_template_hashes(state):
+        raise InvalidSpec(f"{path}.managedBy", f"cannot change {suspend_advice(path)}")
+    return job
+
+
 def parse_stored_job(frontend: Frontend, raw: Mapping[str, Any]) -> ParsedJob:
     """Parse an object of the API server; raise InvalidSpec if it is invalid and its status holds no accepted spec."""
     state = frontend.load_state(raw)
     try:
-        return ParsedJob(frontend.parse(raw, state), state)
+        return ParsedJob(parse_current_spec(frontend, raw, state), state)
     except InvalidSpec as error:
         if state is None or state.accepted_spec is None:
             raise

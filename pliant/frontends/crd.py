@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import Meta, inspect
@@ -39,6 +39,14 @@ class CrdScalePaths:
     selector_path: str
 
 
+@dataclass(frozen=True, slots=True)
+class ValidationRule:
+    """A CEL validation rule and, optionally, the path of the field that a violation is reported for."""
+
+    expression: str
+    field_path: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomKind:
     """The definition of a custom resource kind."""
@@ -57,18 +65,12 @@ class CustomKind:
     scale_paths: CrdScalePaths | None = None
     conditions_path: str = ".status.conditions"
     """The JSON path of the conditions; empty if the kind has none."""
+    rules: Mapping[str, ValidationRule] = field(default_factory=dict)
+    """Validation rules of the whole object by error message."""
 
     @property
     def plural(self) -> str:
         return f"{self.kind.lower()}s"
-
-
-@dataclass(frozen=True, slots=True)
-class ValidationRule:
-    """A CEL validation rule and, optionally, the path of the field that a violation is reported for."""
-
-    expression: str
-    field_path: str = ""
 
 
 def field_doc(
@@ -83,11 +85,14 @@ def field_doc(
     `rules` maps the error message of each rule to the rule. `ignored` is for a field that has no effect: why, or what
     to set instead. A job that sets the field gets a warning.
     """
-    if rules:
-        schema_properties["x-kubernetes-validations"] = [_validation_entry(*each) for each in rules.items()]
+    schema_properties |= _validations(rules or {})
     text = " ".join(description.split()) + (f" Ignored: {ignored}." if ignored else "")
     extra = {IGNORED_KEY: ignored} if ignored else None
     return Meta(description=text, extra_json_schema=schema_properties or None, extra=extra)
+
+
+def _validations(rules: Mapping[str, str | ValidationRule]) -> dict[str, Any]:
+    return {"x-kubernetes-validations": [_validation_entry(*each) for each in rules.items()]} if rules else {}
 
 
 def _validation_entry(message: str, rule: str | ValidationRule) -> dict[str, Any]:
@@ -120,15 +125,12 @@ def build_crd(kind: CustomKind) -> dict[str, Any]:
 
 
 def _version_entry(kind: CustomKind, version: str) -> dict[str, Any]:
-    schema = _root_schema(kind)
-    if version != kind.version:
-        _drop_template_schemas(schema)
     return {
         "name": version,
         "served": True,
         "storage": version == kind.version,
         "additionalPrinterColumns": [*map(_printer_column_entry, (*kind.printer_columns, *_rejected_column(kind)))],
-        "schema": {"openAPIV3Schema": schema},
+        "schema": {"openAPIV3Schema": _root_schema(kind)},
         "subresources": _subresources(kind.scale_paths),
     }
 
@@ -159,6 +161,7 @@ def _root_schema(kind: CustomKind) -> dict[str, Any]:
             "spec": structural_schema(kind.spec_type),
             "status": structural_schema(kind.status_type),
         },
+        **_validations(kind.rules),
     }
 
 
@@ -218,18 +221,6 @@ def _pod_template_schema(definition_name: str) -> dict[str, Any]:
     schema["properties"]["metadata"]["properties"] = {key: metadata[key] for key in inherited}
     _drop_defaults(schema)
     return schema
-
-
-def _drop_template_schemas(schema: dict[str, Any]) -> None:
-    """Remove template schemas from a version: two copies exceed the size limit of the last-applied annotation."""
-    for name, field in schema.get("properties", {}).items():
-        if name == "template":
-            untyped = {"type": "object", "description": field.get("description", ""), **PRESERVE_UNKNOWN_FIELDS}
-            schema["properties"][name] = untyped
-        else:
-            _drop_template_schemas(field)
-    if "additionalProperties" in schema:
-        _drop_template_schemas(schema["additionalProperties"])
 
 
 def _drop_defaults(schema: dict[str, Any]) -> None:

@@ -85,6 +85,12 @@ CASES = {
         {"worker": {"template": template("other")}},
         "spec.worker.template",
     ),
+    "TFJob, managedBy": Case(
+        "kubeflow.org",
+        kubeflow.raw_of("TFJob", {"Worker": 2}),
+        {"runPolicy": {"managedBy": "example.com/other"}},
+        "spec.runPolicy.managedBy",
+    ),
     "ElasticJob, bounds": Case(
         "elastic.iml.github.io",
         elasticjob.raw_ej(),

@@ -57,10 +57,17 @@ async def client(real_kubeconfig: Path, known: None) -> AsyncIterator[KubeClient
     await transport.aclose()
 
 
+async def accept(client: KubeClient, name: str) -> None:
+    """Write the status that an operator would."""
+    status = {"status": {"pliant": {"phase": "Running"}}}
+    await client.patch(JOBS, "default", name, status, subresource="status")
+
+
 @pytest.fixture
 async def stored(client: KubeClient) -> AsyncIterator[Object]:
-    """A job that is there, with a group `worker` and a group `ps`."""
+    """A job that an operator has accepted, with a group `worker` and a group `ps`."""
     made = await client.create(JOBS, "default", job("stored", {"worker": group("exit 0", 2), "ps": group("exit 0")}))
+    await accept(client, "stored")
     yield made
     await client.delete(JOBS, "default", "stored")
 
@@ -247,6 +254,7 @@ async def test_the_largest_jobs_fit_into_what_rules_may_cost(client: KubeClient)
     large = job("large", groups, suspend=True)
     assert len(json.dumps(large)) > 900_000
     await client.create(JOBS, "default", large)
+    await accept(client, "large")
     await client.patch(JOBS, "default", "large", {"spec": {"suspend": False}})
     await client.patch(JOBS, "default", "large", {"spec": {"priority": "low"}})
     other = {"g63": {"template": {"spec": {"hostNetwork": True}}}}

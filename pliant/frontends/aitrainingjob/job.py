@@ -17,6 +17,7 @@ from pliant.frontends.aitrainingjob.types import (
     EdlPolicy,
 )
 from pliant.frontends.crd import CrdScalePaths, CustomKind, PrinterColumn
+from pliant.frontends.edit_rules import EditRules
 from pliant.frontends.fields import MAX_REPLICAS_PER_JOB
 from pliant.frontends.frontend import Frontend
 from pliant.frontends.scaling import parse_autoscaling, with_scaling_annotations
@@ -33,6 +34,7 @@ from pliant.frontends.spec.quantities import seconds_to_timedelta
 from pliant.model.job import CleanPodPolicy, EndPolicy, Job, Naming, ReplicaGroup, RestartRule, RestartScope
 from pliant.model.state import EngineState, SizeRequester
 
+_EDIT_RULES = EditRules(run_policy_path="spec", end_time_path="status.endTime")
 KIND_DEFINITION = CustomKind(
     group="elasticdeeplearning.ai",
     version="v1",
@@ -51,6 +53,7 @@ KIND_DEFINITION = CustomKind(
     scale_paths=CrdScalePaths(
         spec_path=".spec.elastic.replicas", status_path=".status.replicas", selector_path=".status.selector"
     ),
+    rules=_EDIT_RULES.for_group_map("spec.replicaSpecs") | _EDIT_RULES.for_managed_by(),
 )
 
 MAIN_CONTAINER_PREFIX = "aitj-"

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from msgspec import Struct, field
 
 from pliant.frontends import fields
-from pliant.frontends.crd import POD_TEMPLATE_MARKER, ValidationRule, field_doc
+from pliant.frontends.crd import POD_TEMPLATE_MARKER, field_doc
 from pliant.frontends.fields import Count, GroupSize, Seconds
 from pliant.frontends.status.results import ReplicaFailureStatus
 from pliant.model.job import CleanPodPolicy, EndPolicy, RestartPolicy, RestartScope
@@ -149,8 +149,6 @@ class AITrainingJobSpec(Struct, frozen=True, kw_only=True, rename="camel"):
 
 _HAS_ELASTIC_REPLICAS_CEL = "(has(self.elastic) && has(self.elastic.replicas))"
 _HAS_ELASTIC_GROUP_CEL = "(has(self.elastic) && has(self.elastic.group) && self.elastic.group != '')"
-_IS_OR_WAS_SUSPENDED_CEL = "(has(self.suspend) && self.suspend) || (has(oldSelf.suspend) && oldSelf.suspend)"
-_SUSPEND_HINT = "while the job is active: set spec.suspend first"
 
 AITrainingJobSpecSchema = Annotated[
     AITrainingJobSpec,
@@ -171,21 +169,6 @@ AITrainingJobSpecSchema = Annotated[
             " || has(self.replicaSpecs[name].minReplicas) || has(self.replicaSpecs[name].maxReplicas)))",
             "at least one group must have a completePolicy other than None": "!self.replicaSpecs.all(name,"
             " has(self.replicaSpecs[name].completePolicy) && self.replicaSpecs[name].completePolicy == 'None')",
-            f"groups cannot be added or removed {_SUSPEND_HINT}": ValidationRule(
-                f"{_IS_OR_WAS_SUSPENDED_CEL} || self.replicaSpecs.size() == oldSelf.replicaSpecs.size()"
-                " && self.replicaSpecs.all(name, name in oldSelf.replicaSpecs)",
-                field_path=".replicaSpecs",
-            ),
-            f"the template of a group cannot change {_SUSPEND_HINT}": ValidationRule(
-                f"{_IS_OR_WAS_SUSPENDED_CEL} || self.replicaSpecs.all(name, !(name in oldSelf.replicaSpecs)"
-                " || self.replicaSpecs[name].template == oldSelf.replicaSpecs[name].template)",
-                field_path=".replicaSpecs",
-            ),
-            f"managedBy cannot change {_SUSPEND_HINT}": ValidationRule(
-                f"{_IS_OR_WAS_SUSPENDED_CEL} || (has(self.managedBy) ? self.managedBy : '')"
-                " == (has(oldSelf.managedBy) ? oldSelf.managedBy : '')",
-                field_path=".managedBy",
-            ),
         },
     ),
 ]

@@ -13,6 +13,7 @@ from pliant.frontends.dl import pod_templates, status
 from pliant.frontends.dl.pod_templates import ContainerProperties
 from pliant.frontends.dl.replica import DLReplica
 from pliant.frontends.dl.types import PRINTER_COLUMNS, DLJobSpecSchema, DLJobStatus, DLReplicaSpec, DLRunPolicy
+from pliant.frontends.edit_rules import EditRules
 from pliant.frontends.fields import (
     ENGINE_RESTART_POLICIES,
     MAX_REPLICAS_PER_JOB,
@@ -34,6 +35,7 @@ from pliant.model.job import CleanPodPolicy, EndPolicy, Job, Naming, ReplicaGrou
 from pliant.model.state import EngineState, SizeRequester
 
 RUN_POLICY_FIELD = "runPolicy"
+_EDIT_RULES = EditRules(run_policy_path=RUN_POLICY_FIELD)
 _KIND_PATTERN = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
 _API_GROUP_PATTERN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
 _REPLICA_TYPE_PATTERN = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
@@ -82,6 +84,7 @@ class DLJob(Frontend):
     def crd(self) -> dict[str, Any]:
         crd = super().crd()
         schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        schema["properties"]["spec"]["maxItems"] = len(self.replica_types)
         replica_type = schema["properties"]["spec"]["items"]["properties"]["replicaType"]
         choices = f"one of {', '.join(self.replica_types)}, in upper or lower case"
         replica_type["description"] = f"Type of the replicas: {choices}."
@@ -129,6 +132,7 @@ class DLJob(Frontend):
             spec_type=DLJobSpecSchema,
             status_type=DLJobStatus,
             printer_columns=PRINTER_COLUMNS,
+            rules=_EDIT_RULES.for_group_list("spec", "replicaType") | _EDIT_RULES.for_managed_by(),
         )
 
     def _specs_by_type(self, replica_specs: list[DLReplicaSpec]) -> dict[str, tuple[str, DLReplicaSpec]]:

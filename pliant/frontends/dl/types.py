@@ -12,8 +12,6 @@ from pliant.frontends.fields import Count, GroupSize, ReplicaRestartPolicy
 from pliant.model.job import CleanPodPolicy, RestartScope
 from pliant.model.state import Timestamp
 
-MAX_REPLICA_TYPES = 16
-
 
 class DLReplicaSpec(Struct, frozen=True, kw_only=True, rename="camel"):
     """The replicas of one type."""
@@ -38,7 +36,6 @@ DLJobSpecSchema = Annotated[
     field_doc(
         "The replicas of the job by type.",
         minItems=1,
-        maxItems=MAX_REPLICA_TYPES,
         rules={
             "replicaType must be unique": "self.all(one, self.exists_one(other,"
             " other.replicaType.lowerAscii() == one.replicaType.lowerAscii()))"

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from pliant.errors import InvalidSpec
 from pliant.frontends.crd import CrdScalePaths, CustomKind, PrinterColumn
+from pliant.frontends.edit_rules import EditRules
 from pliant.frontends.elasticjob import status
 from pliant.frontends.elasticjob.master import ElasticJobMaster, build_master
 from pliant.frontends.elasticjob.pod_templates import GANG_KEY_PREFIXES
@@ -57,6 +58,10 @@ KIND_DEFINITION = CustomKind(
     scale_paths=CrdScalePaths(
         spec_path=".spec.replicaSpecs.worker.replicas", status_path=".status.replicas", selector_path=".status.selector"
     ),
+    # Templates may change: the master creates new pods from the current ones.
+    rules=EditRules(
+        run_policy_path="spec", suspend_fields=("suspend", "suspended"), end_time_path="status.status.completionTime"
+    ).for_managed_by(),
 )
 
 JOB_LABEL = "elasticjob.dlrover/name"

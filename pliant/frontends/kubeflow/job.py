@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from pliant.errors import InvalidSpec
 from pliant.frontends.crd import CrdScalePaths, CustomKind, PrinterColumn
+from pliant.frontends.edit_rules import EditRules
 from pliant.frontends.fields import (
     ENGINE_RESTART_POLICIES,
     MAX_REPLICAS_PER_JOB,
@@ -43,12 +44,21 @@ PRINTER_COLUMNS = (
 )
 
 
+_EDIT_RULES = EditRules(run_policy_path="spec.runPolicy", other_managed_by_values=[KUBEFLOW_MANAGED_BY_VALUE])
+
+
 def define_kind(
-    kind: str, spec_type: type, description: str, *, scalable_field: str = "", other_versions: tuple[str, ...] = ()
+    kind: str,
+    spec_type: type,
+    description: str,
+    replica_specs_field: str,
+    *,
+    is_scalable: bool = False,
+    other_versions: tuple[str, ...] = (),
 ) -> CustomKind:
-    """Return the definition of a kind; if `scalable_field` is set, `kubectl scale` resizes the workers in it."""
+    """Return the definition of a kind; if it is scalable, `kubectl scale` resizes the workers."""
     scale_paths = CrdScalePaths(
-        spec_path=f".spec.{scalable_field}.Worker.replicas",
+        spec_path=f".spec.{replica_specs_field}.Worker.replicas",
         status_path=".status.replicaStatuses.Worker.active",
         selector_path=".status.replicaStatuses.Worker.selector",
     )
@@ -61,7 +71,9 @@ def define_kind(
         spec_type=spec_type,
         status_type=KubeflowJobStatus,
         printer_columns=PRINTER_COLUMNS,
-        scale_paths=scale_paths if scalable_field else None,
+        scale_paths=scale_paths if is_scalable else None,
+        rules=_EDIT_RULES.for_group_map(f"spec.{replica_specs_field}", ignores_case=True)
+        | _EDIT_RULES.for_managed_by(),
     )
 
 

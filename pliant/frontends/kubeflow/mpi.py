@@ -11,7 +11,7 @@ from msgspec import field
 from pliant.frontends.crd import field_doc
 from pliant.frontends.fields import Count
 from pliant.frontends.kubeflow.job import KubeflowJobFrontend, KubeflowKind, define_kind
-from pliant.frontends.kubeflow.types import KubeflowJobSpec, KubeflowReplicaSpec
+from pliant.frontends.kubeflow.types import KubeflowJobSpec, KubeflowReplicaSpec, KubeflowReplicaSpecs
 from pliant.model.job import CleanPodPolicy, Port
 
 LAUNCHER, WORKER = "Launcher", "Worker"
@@ -40,8 +40,8 @@ class MPIJobSpec(KubeflowJobSpec, frozen=True, kw_only=True, rename="camel"):
         str, field_doc("When the launcher is created.", ignored="it is created with the workers and waits for them")
     ] = ""
     ssh_auth_mount_path: Annotated[str, field_doc("Mount path of SSH keys.", ignored="no SSH is used")] = ""
-    mpi_replica_specs: Annotated[dict[str, KubeflowReplicaSpec], field_doc("Replicas by type: Launcher, Worker.")] = (
-        field(default_factory=dict)
+    mpi_replica_specs: Annotated[KubeflowReplicaSpecs, field_doc("Replicas by type: Launcher, Worker.")] = field(
+        default_factory=dict
     )
 
 
@@ -50,7 +50,8 @@ class MPIJobFrontend(KubeflowJobFrontend):
         "MPIJob",
         MPIJobSpec,
         "A job whose processes are started by an MPI launcher.",
-        scalable_field="mpiReplicaSpecs",
+        "mpiReplicaSpecs",
+        is_scalable=True,
         other_versions=("v2beta1",),
     )
     kubeflow_kind = KubeflowKind(

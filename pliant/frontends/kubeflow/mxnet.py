@@ -9,7 +9,7 @@ from msgspec import field
 
 from pliant.frontends.crd import field_doc
 from pliant.frontends.kubeflow.job import GroupEndPolicies, KubeflowJobFrontend, KubeflowKind, define_kind
-from pliant.frontends.kubeflow.types import KubeflowJobSpec, KubeflowReplicaSpec
+from pliant.frontends.kubeflow.types import KubeflowJobSpec, KubeflowReplicaSpecs
 from pliant.model.job import EndPolicy, Port
 
 SCHEDULER, SERVER, WORKER = "Scheduler", "Server", "Worker"
@@ -29,13 +29,13 @@ class MXJobSpec(KubeflowJobSpec, frozen=True, kw_only=True, rename="camel"):
         field_doc("MXTrain: the workers complete the job. MXTune: the tuner completes it. Default: by replica types."),
     ] = None
     mx_replica_specs: Annotated[
-        dict[str, KubeflowReplicaSpec],
+        KubeflowReplicaSpecs,
         field_doc("Replicas by type: Scheduler, Server, Worker; for tuning TunerTracker, TunerServer, Tuner."),
     ] = field(default_factory=dict)
 
 
 class MXJobFrontend(KubeflowJobFrontend):
-    custom_kind = define_kind("MXJob", MXJobSpec, "A training job that runs MXNet.")
+    custom_kind = define_kind("MXJob", MXJobSpec, "A training job that runs MXNet.", "mxReplicaSpecs")
     kubeflow_kind = KubeflowKind(
         framework="mxnet",
         replica_specs_field="mxReplicaSpecs",

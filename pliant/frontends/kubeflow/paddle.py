@@ -16,7 +16,7 @@ from pliant.frontends.kubeflow.job import (
     ReplicaBounds,
     define_kind,
 )
-from pliant.frontends.kubeflow.types import AutoscalerMetrics, KubeflowJobSpec, KubeflowReplicaSpec
+from pliant.frontends.kubeflow.types import BOUNDS_RULES, AutoscalerMetrics, KubeflowJobSpec, KubeflowReplicaSpecs
 from pliant.model.job import EndPolicy, Port
 
 MASTER, WORKER = "Master", "Worker"
@@ -34,9 +34,11 @@ class PaddleElasticPolicy(Struct, frozen=True, kw_only=True, rename="camel"):
 class KubeflowPaddleJobSpec(KubeflowJobSpec, frozen=True, kw_only=True, rename="camel"):
     """Specification of the desired behavior of the job."""
 
-    elastic_policy: Annotated[PaddleElasticPolicy | None, field_doc("Elastic training, if set.")] = None
-    paddle_replica_specs: Annotated[dict[str, KubeflowReplicaSpec], field_doc("Replicas by type: Master, Worker.")] = (
-        field(default_factory=dict)
+    elastic_policy: Annotated[
+        PaddleElasticPolicy | None, field_doc("Elastic training, if set.", rules=BOUNDS_RULES)
+    ] = None
+    paddle_replica_specs: Annotated[KubeflowReplicaSpecs, field_doc("Replicas by type: Master, Worker.")] = field(
+        default_factory=dict
     )
 
 
@@ -45,7 +47,8 @@ class KubeflowPaddleJobFrontend(KubeflowJobFrontend):
         "PaddleJob",
         KubeflowPaddleJobSpec,
         "A training job that runs PaddlePaddle.",
-        scalable_field="paddleReplicaSpecs",
+        "paddleReplicaSpecs",
+        is_scalable=True,
     )
     kubeflow_kind = KubeflowKind(
         framework="paddle",

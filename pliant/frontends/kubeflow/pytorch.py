@@ -16,7 +16,7 @@ from pliant.frontends.kubeflow.job import (
     ReplicaBounds,
     define_kind,
 )
-from pliant.frontends.kubeflow.types import AutoscalerMetrics, KubeflowJobSpec, KubeflowReplicaSpec
+from pliant.frontends.kubeflow.types import BOUNDS_RULES, AutoscalerMetrics, KubeflowJobSpec, KubeflowReplicaSpecs
 from pliant.model.job import EndPolicy, Port
 
 MASTER, WORKER = "Master", "Worker"
@@ -48,16 +48,18 @@ class PyTorchElasticPolicy(Struct, frozen=True, kw_only=True, rename="camel"):
 class PyTorchJobSpec(KubeflowJobSpec, frozen=True, kw_only=True, rename="camel"):
     """Specification of the desired behavior of the job."""
 
-    elastic_policy: Annotated[PyTorchElasticPolicy | None, field_doc("Elastic training, if set.")] = None
+    elastic_policy: Annotated[
+        PyTorchElasticPolicy | None, field_doc("Elastic training, if set.", rules=BOUNDS_RULES)
+    ] = None
     nproc_per_node: Annotated[str, field_doc("Processes per replica: auto (the default), cpu, gpu or a number.")] = ""
-    pytorch_replica_specs: Annotated[dict[str, KubeflowReplicaSpec], field_doc("Replicas by type: Master, Worker.")] = (
-        field(default_factory=dict)
+    pytorch_replica_specs: Annotated[KubeflowReplicaSpecs, field_doc("Replicas by type: Master, Worker.")] = field(
+        default_factory=dict
     )
 
 
 class PyTorchJobFrontend(KubeflowJobFrontend):
     custom_kind = define_kind(
-        "PyTorchJob", PyTorchJobSpec, "A training job that runs PyTorch.", scalable_field="pytorchReplicaSpecs"
+        "PyTorchJob", PyTorchJobSpec, "A training job that runs PyTorch.", "pytorchReplicaSpecs", is_scalable=True
     )
     kubeflow_kind = KubeflowKind(
         framework="pytorch",

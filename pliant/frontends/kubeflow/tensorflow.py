@@ -11,7 +11,7 @@ from msgspec import field
 from pliant.errors import InvalidSpec
 from pliant.frontends.crd import field_doc
 from pliant.frontends.kubeflow.job import GroupEndPolicies, KubeflowJobFrontend, KubeflowKind, define_kind
-from pliant.frontends.kubeflow.types import KubeflowJobSpec, KubeflowReplicaSpec
+from pliant.frontends.kubeflow.types import KubeflowJobSpec, KubeflowReplicaSpecs
 from pliant.model.job import EndPolicy, Port
 
 CHIEF, MASTER, WORKER, PS, EVALUATOR = "Chief", "Master", "Worker", "PS", "Evaluator"
@@ -30,13 +30,13 @@ class TFJobSpec(KubeflowJobSpec, frozen=True, kw_only=True, rename="camel"):
     ] = None
     enable_dynamic_worker: Annotated[bool, field_doc("Whether workers may join, leave and fail independently.")] = False
     tf_replica_specs: Annotated[
-        dict[str, KubeflowReplicaSpec], field_doc("Replicas by type: Chief or Master, Worker, PS, Evaluator.")
+        KubeflowReplicaSpecs, field_doc("Replicas by type: Chief or Master, Worker, PS, Evaluator.")
     ] = field(default_factory=dict)
 
 
 class TFJobFrontend(KubeflowJobFrontend):
     custom_kind = define_kind(
-        "TFJob", TFJobSpec, "A training job that runs TensorFlow.", scalable_field="tfReplicaSpecs"
+        "TFJob", TFJobSpec, "A training job that runs TensorFlow.", "tfReplicaSpecs", is_scalable=True
     )
     kubeflow_kind = KubeflowKind(
         framework="tensorflow",

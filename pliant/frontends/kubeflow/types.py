@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from pliant.errors import InvalidSpec
 from pliant.frontends import fields
-from pliant.frontends.crd import POD_TEMPLATE_MARKER, field_doc
+from pliant.frontends.crd import POD_TEMPLATE_MARKER, ValidationRule, field_doc
 from pliant.frontends.fields import Count, GroupSize, ReplicaRestartPolicy, Seconds
 from pliant.model.job import CleanPodPolicy
 from pliant.model.state import Timestamp
+
+MAX_REPLICA_TYPES = 16
+"""Replica types in one job. The API server requires a bound to estimate the cost of validation rules."""
 
 AutoscalerMetrics = Annotated[
     list[dict[str, Any]],
@@ -36,6 +39,11 @@ class KubeflowReplicaSpec(Struct, frozen=True, kw_only=True, rename="camel"):
     template: Annotated[dict[str, Any], POD_TEMPLATE_MARKER, field_doc("Template of the pods.")]
 
 
+KubeflowReplicaSpecs = Annotated[
+    dict[str, KubeflowReplicaSpec], Meta(extra_json_schema={"maxProperties": MAX_REPLICA_TYPES})
+]
+
+
 class KubeflowSchedulingPolicy(Struct, frozen=True, kw_only=True, rename="camel"):
     """Scheduling of the pods."""
 
@@ -50,6 +58,15 @@ class KubeflowSchedulingPolicy(Struct, frozen=True, kw_only=True, rename="camel"
     schedule_timeout_seconds: Annotated[
         Count | None, field_doc("Seconds to wait for the gang to be scheduled.", ignored=fields.NO_POD_GROUP)
     ] = None
+
+
+BOUNDS_RULES = {
+    "minReplicas must be at most maxReplicas": ValidationRule(
+        "!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
+        field_path=".minReplicas",
+    )
+}
+"""The validation rules of an elasticPolicy."""
 
 
 class KubeflowRunPolicy(Struct, frozen=True, kw_only=True, rename="camel"):

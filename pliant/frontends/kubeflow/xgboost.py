@@ -8,7 +8,7 @@ from msgspec import field
 
 from pliant.frontends.crd import field_doc
 from pliant.frontends.kubeflow.job import KubeflowJobFrontend, KubeflowKind, define_kind
-from pliant.frontends.kubeflow.types import KubeflowJobSpec, KubeflowReplicaSpec
+from pliant.frontends.kubeflow.types import KubeflowJobSpec, KubeflowReplicaSpecs
 from pliant.model.job import Port
 
 MASTER, WORKER = "Master", "Worker"
@@ -17,13 +17,15 @@ MASTER, WORKER = "Master", "Worker"
 class XGBoostJobSpec(KubeflowJobSpec, frozen=True, kw_only=True, rename="camel"):
     """Specification of the desired behavior of the job."""
 
-    xgb_replica_specs: Annotated[dict[str, KubeflowReplicaSpec], field_doc("Replicas by type: Master, Worker.")] = (
-        field(default_factory=dict)
+    xgb_replica_specs: Annotated[KubeflowReplicaSpecs, field_doc("Replicas by type: Master, Worker.")] = field(
+        default_factory=dict
     )
 
 
 class XGBoostJobFrontend(KubeflowJobFrontend):
-    custom_kind = define_kind("XGBoostJob", XGBoostJobSpec, "A training job that runs XGBoost or LightGBM.")
+    custom_kind = define_kind(
+        "XGBoostJob", XGBoostJobSpec, "A training job that runs XGBoost or LightGBM.", "xgbReplicaSpecs"
+    )
     kubeflow_kind = KubeflowKind(
         framework="xgboost",
         replica_specs_field="xgbReplicaSpecs",

@@ -9,6 +9,7 @@ from typing import Any
 
 from pliant.errors import InvalidSpec
 from pliant.frontends.crd import PRESERVE_UNKNOWN_FIELDS, CrdScalePaths, CustomKind, PrinterColumn, build_crd
+from pliant.frontends.edit_rules import EditRules
 from pliant.frontends.frontend import Frontend
 from pliant.frontends.paddle import status
 from pliant.frontends.paddle.environment import require_trainer
@@ -24,7 +25,7 @@ from pliant.frontends.spec.quantities import seconds_to_timedelta
 from pliant.model.job import CleanPodPolicy, EndPolicy, Job, Naming, ReplicaGroup
 from pliant.model.state import EngineState
 
-STRICTLY_TYPED_FIELDS = frozenset({"instances"})
+STRICTLY_TYPED_FIELDS = frozenset({"instances", "suspend"})
 """Fields that Pliant added; they have one spelling and type only."""
 
 
@@ -63,6 +64,9 @@ def _description_only(schema: dict[str, Any]) -> dict[str, Any]:
 PEER_DISCOVERY_ANNOTATION = "pliant/discovery"
 """How replicas find each other: `names` (variables of the operator) or `image` (the script of the image)."""
 
+_EDIT_RULES = EditRules(run_policy_path="spec")
+_POD_FIELDS = ("image", "schedulerName", "podGroupName", "trainer.entrypoint", "trainer.workspace")
+"""Fields whose value is part of all pods or of those of the trainers, in their usual spelling."""
 KIND_DEFINITION = CustomKind(
     group="paddlepaddle.org",
     version="v1",
@@ -82,6 +86,7 @@ KIND_DEFINITION = CustomKind(
     scale_paths=CrdScalePaths(
         spec_path=".spec.trainer.instances", status_path=".status.replicas", selector_path=".status.selector"
     ),
+    rules=_EDIT_RULES.for_fields("spec", _POD_FIELDS) | _EDIT_RULES.for_managed_by(),
 )
 
 

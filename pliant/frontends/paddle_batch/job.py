@@ -7,6 +7,7 @@ from typing import Any
 
 from pliant.errors import InvalidSpec
 from pliant.frontends.crd import CrdScalePaths, CustomKind, PrinterColumn
+from pliant.frontends.edit_rules import EditRules
 from pliant.frontends.fields import MAX_REPLICAS_PER_JOB
 from pliant.frontends.frontend import Frontend
 from pliant.frontends.paddle_batch import status
@@ -18,6 +19,7 @@ from pliant.frontends.paddle_batch.replica_groups import (
     spec_warnings,
 )
 from pliant.frontends.paddle_batch.types import (
+    ROLES,
     WORKER,
     BatchPaddleCleanPolicy,
     BatchPaddleJobSpec,
@@ -31,6 +33,7 @@ from pliant.frontends.spec.pod_templates import check_templates_unchanged
 from pliant.model.job import CleanPodPolicy, EndPolicy, Job, JobKey, Naming, ReplicaGroup, ResizeMode
 from pliant.model.state import EngineState, JobPhase
 
+_EDIT_RULES = EditRules(run_policy_path="spec")
 KIND_DEFINITION = CustomKind(
     group="batch.paddlepaddle.org",
     version="v1",
@@ -50,6 +53,7 @@ KIND_DEFINITION = CustomKind(
         status_path=".status.worker.replicas",
         selector_path=".status.worker.selector",
     ),
+    rules=_EDIT_RULES.for_group_fields("spec", ROLES) | _EDIT_RULES.for_managed_by(),
 )
 POD_NAMING = Naming(subdomain="{pod}", labels={"paddle-res-name": "{pod}", "paddle-res-type": "{group}"})
 
