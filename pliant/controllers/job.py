@@ -17,7 +17,7 @@ from pliant.controllers.observe import CachedJobObjects, observe
 from pliant.controllers.orphan_pods import OrphanPodCleaner
 from pliant.controllers.progress_reports import ProgressReceiver, progress_fields
 from pliant.engine.decide import decide, shortest_wait
-from pliant.errors import InvalidSpec, RetryLater
+from pliant.errors import Invalid, InvalidSpec, RetryLater
 from pliant.frameworks import CombinedFramework
 from pliant.frontends.accepted_spec import ParsedJob
 from pliant.frontends.frontend import Frontend
@@ -42,6 +42,8 @@ from pliant.runtime.clock import Clock
 
 PLUGIN_RETRY_DELAY = timedelta(seconds=30)
 """When to retry a job whose plugin has not returned in time."""
+MAX_ERROR_CHARS = 600
+"""The length of an error in an event, whose note may have 1024 bytes."""
 
 T = TypeVar("T", bound=Pod | Service)
 
@@ -94,7 +96,14 @@ class JobReconciler:
             self._unregister_from_autoscaler(key)
             return orphan_wait
         try:
-            return shortest_wait(orphan_wait, await self._reconcile_with_fallback(key, raw))
+            return shortest_wait(orphan_wait, await self._reconcile_or_reject(key, raw))
+        except Invalid as error:
+            self._report_rejected_status(key, raw, error)
+            raise  # the work queue logs it and retries with backoff
+
+    async def _reconcile_or_reject(self, key: JobKey, raw: Mapping[str, Any]) -> timedelta | None:
+        try:
+            return await self._reconcile_with_fallback(key, raw)
         except InvalidSpec as error:
             # The autoscaler must not plan with a job that cannot follow its recommendations.
             self._unregister_from_autoscaler(key)
@@ -169,7 +178,7 @@ class JobReconciler:
             return False
         await self._patch_raw_status(job.key, raw, after)
         if rejection is not None:
-            self._emit_warning(job.key, raw, MessageReason.SPEC_REJECTED, str(rejection))
+            self._emit_warning(job.key, raw, message(MessageReason.SPEC_REJECTED, message=str(rejection)))
         return True
 
     async def _act(
@@ -248,25 +257,42 @@ class JobReconciler:
         if status.get(STATE_FIELD) and not raw_status(written).get(STATE_FIELD):
             self._report_pruned_status(key, raw)
 
+    def _report_rejected_status(self, key: JobKey, raw: Mapping[str, Any], error: Invalid) -> None:
+        """Emit an event: without a status, nothing else would explain why the operator does not run the job."""
+        fields = [str(cause.get("field", "")) for cause in error.details.get("causes") or ()]
+        is_spec = any(field and not field.startswith("status") for field in fields)
+        fix = "correct the job" if is_spec else f"install the CRD of Pliant: {self._crd_command}"
+        rejected = message(MessageReason.STATUS_REJECTED, error=str(error)[:MAX_ERROR_CHARS], fix=fix)
+        self._emit_warning(key, raw, rejected)
+
     def _report_pruned_status(self, key: JobKey, raw: Mapping[str, Any]) -> None:
         """Report that the engine state of a job is lost: every reconcile would repeat the same decision."""
         problem = (
             f"the installed CRD prunes status.{STATE_FIELD} of {self.resource.kind}: engine state cannot be persisted"
         )
-        fix = f"install ours: pliant crds --kinds {self.resource.full_name} | kubectl apply -f -"
-        self._emit_warning(key, raw, MessageReason.STATUS_PRUNED, f"{problem}; {fix}")
+        fix = f"install ours: {self._crd_command}"
+        self._emit_warning(key, raw, message(MessageReason.STATUS_PRUNED, message=f"{problem}; {fix}"))
         raise RetryLater(f"{problem}; {fix}")
 
     async def _reject_spec(self, key: JobKey, raw: Mapping[str, Any], error: InvalidSpec) -> None:
         generation = raw["metadata"].get("generation", 0)
         status = self._frontend.add_validation_error(error, raw_status(raw), self._clock.now(), generation)
-        await self._patch_raw_status(key, raw, status)
-        self._emit_warning(key, raw, MessageReason.INVALID_SPEC, str(error))
+        warning = message(MessageReason.INVALID_SPEC, message=str(error))
+        try:
+            await self._patch_raw_status(key, raw, status)
+        except Invalid:
+            self._emit_warning(key, raw, warning)  # all that a user sees of the problem
+            raise
+        self._emit_warning(key, raw, warning)
 
-    def _emit_warning(self, key: JobKey, raw: Mapping[str, Any], reason: MessageReason, text: str) -> None:
+    @property
+    def _crd_command(self) -> str:
+        return f"pliant crds --kinds {self.resource.full_name} | kubectl apply -f -"
+
+    def _emit_warning(self, key: JobKey, raw: Mapping[str, Any], text: Message) -> None:
         resource, uid = self.resource, raw["metadata"]["uid"]
         owner = Owner(api_version=resource.api_version, kind=resource.kind, name=key.name, uid=uid)
-        event = EmitEvent(reason=str(reason), message=message(reason, message=text), is_warning=True)
+        event = EmitEvent(reason=str(text.reason), message=text, is_warning=True)
         self._dependencies.applier.events.emit(owner, key.namespace, event)
 
 

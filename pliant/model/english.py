@@ -216,5 +216,6 @@ TEMPLATES: Final[Mapping[str, str | Callable[[Message], str]]] = {
     MessageReason.FAILED_GRANT_ACCESS: "{message}",
     MessageReason.EVENTS_SUPPRESSED: "further events with this reason are only counted",
     MessageReason.STATUS_PRUNED: "{message}",
+    MessageReason.STATUS_REJECTED: "the API server rejects a status: {error}; {fix}",
 }
 """A text with the parameters in braces, or a function where the text depends on them. `{details}` lists the details."""

@@ -113,6 +113,7 @@ class MessageReason(StrEnum):
     FAILED_GRANT_ACCESS = "FailedGrantAccess"
     EVENTS_SUPPRESSED = "EventsSuppressed"
     STATUS_PRUNED = "StatusPruned"
+    STATUS_REJECTED = "StatusRejected"
 
 
 def message(reason: MessageReason, details: Iterable[Message] = (), /, **parameters: str | int | None) -> Message:

@@ -119,3 +119,19 @@ async def test_groups_keep_their_order_when_the_server_starts_again() -> None:
     before, after = ([group["name"] for group in each["groups"]] for each in told)
     assert before == after
     assert before[-2:] == ["second.org", "first.org"]
+
+
+async def test_an_object_that_a_newer_definition_finds_invalid_keeps_what_does_not_change(server: Served) -> None:
+    await create_widget_crd(server)
+    await server.client.create(WIDGETS, "default", widget("a", size=2))
+    crd = await server.client.get(CRDS, None, "widgets.example.org")
+    for version in crd["spec"]["versions"]:
+        version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["size"] |= {"minimum": 3, "default": 3}
+    await server.client.replace(CRDS, None, "widgets.example.org", crd)
+    written = await server.client.patch(WIDGETS, "default", "a", {"status": {"size": 1}}, subresource="status")
+    assert written["status"] == {"size": 1}
+    await server.client.patch(WIDGETS, "default", "a", {"metadata": {"labels": {"seen": "yes"}}})
+    with pytest.raises(Invalid, match=r"spec\.size"):
+        await server.client.patch(WIDGETS, "default", "a", {"spec": {"size": 1}})
+    with pytest.raises(Invalid, match=r"spec\.size"):
+        await server.client.create(WIDGETS, "default", widget("b", size=2))

@@ -195,4 +195,8 @@ EXAMPLES: dict[MessageReason, tuple[Message, str]] = {
         message(R.STATUS_PRUNED, message="the installed CRD prunes status.pliant"),
         "the installed CRD prunes status.pliant",
     ),
+    R.STATUS_REJECTED: (
+        message(R.STATUS_REJECTED, error='TFJob "demo" is invalid: spec.runPolicy: Required', fix="correct the job"),
+        'the API server rejects a status: TFJob "demo" is invalid: spec.runPolicy: Required; correct the job',
+    ),
 }

@@ -13,7 +13,7 @@ from pliant.frontends.elasticjob import pod_templates
 from pliant.frontends.elasticjob.types import MASTER_REPLICA_TYPE, ElasticJobSpec, ElasticReplicaSpec
 from pliant.frontends.spec.decoding import abbreviate_json
 from pliant.frontends.spec.metadata import JobMetadata
-from pliant.frontends.spec.pod_templates import hash_template
+from pliant.frontends.spec.pod_templates import hash_template, inspect_pod_template
 from pliant.model.job import EndPolicy, Master, Port, ReplicaGroup, RestartPolicy, RestartRule, RestartScope
 
 MASTER_PORT = 50001
@@ -69,7 +69,7 @@ def build_master(metadata: JobMetadata, spec: ElasticJobSpec) -> ElasticJobMaste
     replica = spec.replica_specs.get(MASTER_REPLICA_TYPE, ElasticReplicaSpec())
     path = f"spec.replicaSpecs.{MASTER_REPLICA_TYPE}.template"
     template = replica.template or {"spec": {"containers": [{"name": "main"}]}}
-    pod_templates.check_pod_template(template, path)
+    inspect_pod_template(template, path, "")
     first, *others = pod_templates.put_main_container_first(template["spec"]["containers"])
     is_builtin = _is_builtin_master(first)
     pod = {**template["spec"], "containers": [_with_start_command(first, metadata), *others]}

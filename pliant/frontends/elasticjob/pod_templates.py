@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from msgspec import Struct
-
 from pliant.errors import InvalidSpec
-from pliant.frontends.spec.decoding import abbreviate_json, decode
+from pliant.frontends.spec.decoding import abbreviate_json
 from pliant.frontends.spec.pod_templates import inspect_pod_template
 
 MAIN_CONTAINER = "main"
@@ -30,34 +28,18 @@ _PRIORITY_CLASSES = ("high", "low")
 PodTemplate = Mapping[str, Any]
 
 
-class _RequestsAndLimits(Struct, frozen=True):
-    requests: dict[str, Any] = {}
-    limits: dict[str, Any] = {}
-
-
-class _ContainerWithResources(Struct, frozen=True):
-    resources: _RequestsAndLimits = _RequestsAndLimits()
-
-
 def build_pod_template(template: PodTemplate, path: str, annotations: Mapping[str, str], priority: str) -> PodTemplate:
     """Return the complete pod template of a replica; raise InvalidSpec for an invalid template.
 
     The main container is first and has resource requests, because masters read them from the first container.
     """
-    check_pod_template(template, f"{path}.template")
+    inspect_pod_template(template, f"{path}.template", "")
     template = prepare_main_container(template, (POD_IP_ENV_ENTRY, NODE_IP_ENV_ENTRY, POD_NAME_ENV_ENTRY))
     if queue_annotations := filter_by_key_prefix(GANG_AND_QUEUE_KEY_PREFIXES, annotations):
         template = replace_annotations(template, {**queue_annotations, **template_annotations(template)})
     priority_class = {"priorityClassName": priority} if priority in _PRIORITY_CLASSES else {}
     # The master replaces failed pods; the kubelet must not restart their containers.
     return {**template, "spec": {**priority_class, **template["spec"], "restartPolicy": "Never"}}
-
-
-def check_pod_template(template: PodTemplate, path: str) -> None:
-    """Raise InvalidSpec if the template or the resources of a container are invalid."""
-    inspect_pod_template(template, path, "")
-    for index, container in enumerate(template["spec"]["containers"]):
-        decode(_ContainerWithResources, container, f"{path}.spec.containers[{index}]")
 
 
 def is_priority_fraction(priority: str) -> bool:

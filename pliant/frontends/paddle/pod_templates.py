@@ -10,6 +10,7 @@ from pliant.errors import InvalidSpec
 from pliant.frontends.paddle import environment
 from pliant.frontends.paddle.types import PaddleJobSpec, PaddleRoleSpec
 from pliant.frontends.spec.decoding import abbreviate_json
+from pliant.frontends.spec.template_schema import check_template_types
 
 PSERVER, TRAINER, MASTER = "pserver", "trainer", "master"
 DEFAULT_IMAGE = "paddlepaddle/paddlecloud-job"
@@ -21,6 +22,17 @@ _SHELL_BUILTIN_PATTERN = re.compile(
     r"[.!:]|alias|case|cd|command|eval|exec|exit|export|for|if|read|set|shift|source|trap|ulimit|umask|unset|until|wait"
     r"|while"
 )
+_SPEC_FIELDS = {
+    ".spec.containers[0].env": "spec.{role}.envs",
+    ".spec.containers[0].lifecycle": "spec.{role}.pre_stop_cmd",
+    ".spec.containers[0].livenessProbe": "spec.{role}.liveness_probe",
+    ".spec.containers[0].readinessProbe": "spec.{role}.readiness_probe",
+    ".spec.containers[0].resources": "spec.{role}.resources",
+    ".spec.containers[0].volumeMounts": "spec.VolumeMounts",
+    ".spec.tolerations": "spec.{role}.tolerations",
+    ".spec.volumes": "spec.volumes",
+}
+"""The fields of the spec by the fields of the pod template that contain their values unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +67,30 @@ def build_pod_template(context: PaddleJobContext, role_name: str, role: PaddleRo
     template: dict[str, Any] = {"spec": {key: value for key, value in pod.items() if value not in ([], {}, "", False)}}
     if spec.pod_group_name:
         template["metadata"] = {"annotations": {POD_GROUP_ANNOTATION: spec.pod_group_name}}
+    try:
+        check_template_types(template, "")
+    except InvalidSpec as problem:
+        raise InvalidSpec(_spec_field(problem.field, role_name, spec), problem.problem) from None
     return template
+
+
+def _spec_field(template_field: str, role_name: str, spec: PaddleJobSpec) -> str:
+    """Return the field of the spec that a field of the pod template comes from."""
+    indexed = re.fullmatch(r"\.spec\.imagePullSecrets\[([0-9]+)\](.*)", template_field)
+    if indexed is not None:
+        index, count = int(indexed[1]), len(spec.image_pull_secrets)
+        owner = (
+            f"spec.imagePullSecrets[{index}]"
+            if index < count
+            else f"spec.{role_name}.imagePullSecrets[{index - count}]"
+        )
+        return f"{owner}{indexed[2]}"
+    for prefix, field in _SPEC_FIELDS.items():
+        if template_field.startswith(prefix):
+            # The operator adds variables of its own.
+            rest = "" if field.endswith((".envs", ".pre_stop_cmd")) else template_field[len(prefix) :]
+            return f"{field.format(role=role_name)}{rest}"
+    return f"spec.{role_name}"
 
 
 def check_volumes(spec: PaddleJobSpec) -> None:

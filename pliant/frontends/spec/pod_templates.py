@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from pliant.errors import InvalidSpec
 from pliant.frontends.spec.decoding import decode
+from pliant.frontends.spec.template_schema import check_template_types
 from pliant.model.job import Port, ReplicaGroup
 from pliant.model.state import EngineState, JobPhase
 
@@ -79,6 +80,7 @@ def inspect_pod_template(template: Mapping[str, Any], path: str, main_prefix: st
     containers = decode(_PodTemplate, template, path).spec.containers
     if not containers:
         raise InvalidSpec(f"{path}.spec.containers", "needs at least one container")
+    check_template_types(template, path)
     main_names = frozenset(container.name for container in containers if container.name.startswith(main_prefix))
     main = [container for container in containers if not main_names or container.name in main_names]
     ports = [Port(port.name, port.container_port, each.name) for each in main for port in each.ports]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import ipaddress
+import re
 from collections.abc import Callable, Sequence
 
 from pliant.embedded.apiserver.admission import priority_classes
@@ -71,7 +72,8 @@ class Admission:
         """
         if kind.schema is not None:
             kind.schema.default(obj)
-            if errors := kind.schema.validate(obj):
+            errors = kind.schema.validate(obj)
+            if errors := _without_unchanged_fields(errors, obj, old) if kind.is_custom and old is not None else errors:
                 return errors
         if (set_defaults := self._defaulters.get(kind.resource_key)) is not None:
             set_defaults(obj, old)
@@ -155,6 +157,14 @@ def _validate_secret_or_config_map(obj: Object, old: Object | None) -> list[Fiel
     if old is not None and old.get("immutable") and any(obj.get(field) != old.get(field) for field in fields):
         return [forbidden_field("data", "field is immutable when `immutable` is set")]
     return []
+
+
+def _without_unchanged_fields(errors: Sequence[FieldError], obj: Object, old: Object) -> list[FieldError]:
+    """Return the errors of the top-level fields that an update changes: a CRD may be stricter than stored objects.
+
+    Otherwise the status of such an object could not be written. API servers compare every field.
+    """
+    return [error for error in errors if obj.get(name := re.split(r"[.\[]", error.field)[0]) != old.get(name)]
 
 
 def _validate_metadata(metadata: Object, old: Object | None) -> list[FieldError]:
