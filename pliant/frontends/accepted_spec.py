@@ -88,7 +88,8 @@ def accept_spec(raw: Mapping[str, Any], state: EngineState | None) -> AcceptedSp
     if before is not None and 0 < before.generation == metadata.get("generation"):
         return before
     fields = {name: value for name, value in raw.items() if name not in _OTHER_FIELDS}
-    data = base64.b85encode(zlib.compress(msgspec.json.encode(fields, order="sorted"), 9)).decode()
+    # In the order of the object: the order of groups may determine ranks.
+    data = base64.b85encode(zlib.compress(msgspec.json.encode(fields), 9)).decode()
     annotations = relevant_annotations(metadata)
     return AcceptedSpec(generation=metadata.get("generation", 0), annotations=annotations, data=data)
 

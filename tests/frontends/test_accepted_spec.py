@@ -52,3 +52,11 @@ def test_the_accepted_spec_comes_back() -> None:
 def test_data_that_others_wrote_harms_nobody(data: str) -> None:
     with pytest.raises(InvalidSpec, match="minReplicas"):
         parse_stored_job(AITJ, edited(data))
+
+
+def test_groups_keep_their_order() -> None:
+    groups = {name: raw_group() for name in ("worker", "ps", "chief")}
+    good = raw_job(groups)
+    state = EngineState(phase=JobPhase.RUNNING, started_at=NOON, accepted_spec=accept_spec(good, None))
+    bad = raw_job({**groups, "ps": raw_group(minReplicas=5, maxReplicas=1)}, status={"pliant": dump_state(state)})
+    assert [group.name for group in parse_stored_job(AITJ, bad).job.groups] == ["worker", "ps", "chief"]
