@@ -23,6 +23,7 @@ from pliant.frontends.status.rejection import find_rejection
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CONFIG_MAPS, CRDS, EVENTS, PODS
 from pliant.runtime.clock import Clock
+from tests.edits.stage import without_rules
 from tests.frontends import elasticjob, kubeflow, paddle, paddle_batch, raw
 from tests.virtual_time import VirtualClock, on_virtual_time, passing
 
@@ -98,13 +99,6 @@ CASES = {
         "spec.replicaSpecs.worker.minReplicas",
     ),
 }
-
-
-def without_rules(crd: Any) -> Any:
-    """A definition as older servers have it: nothing compares a spec with the one before."""
-    if isinstance(crd, dict):
-        return {key: without_rules(each) for key, each in crd.items() if key != "x-kubernetes-validations"}
-    return [without_rules(each) for each in crd] if isinstance(crd, list) else crd
 
 
 class Stage:

@@ -1,10 +1,11 @@
-"""The generated tables of docs/: the rules of the engine, and the reasons of events, conditions and messages."""
+"""The generated tables of docs/: the rules of the engine, reasons of events, conditions and messages, and edits."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from pliant.model.job import Job
 from pliant.model.messages import MessageReason
 from pliant.model.messages import message as make_message
 from pliant.model.state import EngineState, JobOutcome, JobPhase
+from tests.edits.effects import Effect, documented_effects
+from tests.edits.jobs import KINDS, KindKey
 from tests.engine.english_examples import EXAMPLES
 
 HERE = Path(__file__).parent
@@ -101,4 +104,27 @@ def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
 
 
+def edits_table(group: str) -> str:
+    """The fields of the kinds of an API group, by the time when an edit takes effect; common fields first."""
+    kinds = [kind for kind in KINDS if kind[0] == group]
+    by_effect: dict[Effect, dict[str, list[str]]] = {effect: {} for effect in Effect}
+    for kind in kinds:
+        for name, effect in documented_effects(kind).items():
+            by_effect[effect].setdefault(name, []).append(kind[1])
+    rows = (
+        [", ".join(_edited_field(name, named, kinds) for name, named in names.items()), str(effect)]
+        for effect, names in by_effect.items()
+        if names
+    )
+    return _table(["an edit of", "takes effect"], rows)
+
+
+def _edited_field(name: str, named: Sequence[str], kinds: Sequence[KindKey]) -> str:
+    field, _, note = name.partition(" (")
+    if note:  # some kinds have no group to add or to remove
+        return f"`{field}` ({note}"
+    return f"`{field}`" if len(named) == len(kinds) else f"`{field}` ({', '.join(named)})"
+
+
 TABLES = {"rules": rules_table, "messages": messages_table, "conditions": conditions_table}
+TABLES |= {f"edits_{re.sub('[.]', '_', group)}": partial(edits_table, group) for group, _ in KINDS}

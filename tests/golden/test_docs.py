@@ -2,15 +2,22 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from pliant.master.brain.decide import RULES
 from tests.golden.files import ROOT, check_golden
-from tests.golden.tables import with_tables
-
-PAGE = ROOT / "docs" / "reasons.md"
+from tests.golden.tables import TABLES, with_tables
 
 
-def test_the_page_of_rules_and_reasons_shows_what_the_code_defines() -> None:
-    check_golden(PAGE, with_tables(PAGE.read_text()))
+@pytest.mark.parametrize("name", ["reasons.md", "suspending.md"])
+def test_the_tables_of_a_page_show_what_the_code_defines(name: str) -> None:
+    page = ROOT / "docs" / name
+    check_golden(page, with_tables(page.read_text()))
+
+
+def test_every_kind_has_a_table_of_edits() -> None:
+    shown = re.findall("<!-- table: (edits_[a-z_]+) -->", (ROOT / "docs" / "suspending.md").read_text())
+    assert sorted(shown) == sorted(name for name in TABLES if name.startswith("edits_"))
 
 
 def test_the_page_of_the_master_lists_its_rules_in_order() -> None:
