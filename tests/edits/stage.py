@@ -86,6 +86,13 @@ class Stage:
     async def rejection(self) -> Raw:
         return dict(find_rejection((await self.job())["status"], self.frontend.conditions_path))
 
+    def conditions(self, raw: Raw) -> list[Raw]:
+        """The conditions of a job; the last one is current."""
+        found: Any = raw["status"]
+        for step in self.frontend.conditions_path:
+            found = found.get(step) or {}
+        return list(found)
+
     async def refusal(self) -> InvalidSpec | None:
         """Why the spec as it is stored is not accepted, if it is not."""
         raw = await self.job()
@@ -107,6 +114,7 @@ async def check_status(stage: Stage) -> None:
     elif not JobPhase(state["phase"]).is_final:
         assert state["observedGeneration"] == generation
         assert state["acceptedSpec"]["generation"] == generation
+        assert [each["observedGeneration"] for each in stage.conditions(raw)[-1:]] in ([], [generation])
     running = Counter(
         pod["metadata"]["labels"][REPLICA_GROUP_LABEL]
         for pod in (await stage.pods()).values()
