@@ -84,6 +84,15 @@ def test_a_job_of_the_second_version_of_mpi_is_read_as_one_of_the_first(real_kub
     assert read["spec"] == written["spec"]
 
 
+def test_the_second_version_of_mpi_checks_templates_too(real_kubeconfig: Path) -> None:
+    raw = raw_of(
+        "MPIJob", {"Launcher": {"template": {"spec": {"containers": [{"name": "mpi", "command": "mpirun x"}]}}}}
+    )
+    raw |= {"apiVersion": "kubeflow.org/v2beta1", "metadata": {"name": "refused", "namespace": "default"}}
+    with pytest.raises(AssertionError, match=r"Launcher\.template\.spec\.containers\[0\]\.command"):
+        applied(real_kubeconfig, raw)
+
+
 def test_kubectl_scales_the_workers(real_kubeconfig: Path) -> None:
     raw = raw_of("PyTorchJob", {"Master": 1, "Worker": 2})
     raw["metadata"] = {"name": "sized", "namespace": "default"}
