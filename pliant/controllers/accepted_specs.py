@@ -15,7 +15,6 @@ from pliant.frontends.accepted_spec import (
     accept_spec,
     move_to_config_map,
     parse_accepted_spec,
-    parse_current_spec,
 )
 from pliant.frontends.frontend import Frontend
 from pliant.kube.client import KubeClient
@@ -38,7 +37,7 @@ class AcceptedSpecs:
         """Parse a job; raise InvalidSpec if it is invalid and no earlier spec was accepted."""
         state = self._frontend.load_state(raw)
         try:
-            job = await call_plugin(self._plugin, lambda: parse_current_spec(self._frontend, raw, state))
+            job = await call_plugin(self._plugin, lambda: self._frontend.parse(raw, state))
             return ParsedJob(job, state)
         except InvalidSpec as error:
             return await self.fall_back(key, raw, state, error)

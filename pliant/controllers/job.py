@@ -19,7 +19,7 @@ from pliant.controllers.progress_reports import ProgressReceiver, progress_field
 from pliant.engine.decide import decide, shortest_wait
 from pliant.errors import Invalid, InvalidSpec, RetryLater
 from pliant.frameworks import CombinedFramework
-from pliant.frontends.accepted_spec import ParsedJob
+from pliant.frontends.accepted_spec import ParsedJob, is_managed_externally, managed_by_rejection, reported_rejection
 from pliant.frontends.frontend import Frontend
 from pliant.frontends.status.engine_state import STATE_FIELD, raw_status
 from pliant.frontends.status.rejection import with_rejection, with_same_rejection, without_rejection
@@ -32,7 +32,6 @@ from pliant.model.actions import Act, EmitEvent, JobStatusUpdate, PersistTransit
 from pliant.model.english import render
 from pliant.model.framework import Framework
 from pliant.model.job import Job, JobKey, Owner
-from pliant.model.labels import MANAGED_BY_VALUE
 from pliant.model.messages import Message, MessageReason, message
 from pliant.model.operator_config import OperatorConfig
 from pliant.model.scale_plans import ScalePlan
@@ -132,9 +131,14 @@ class JobReconciler:
     async def _reconcile_job(self, parsed: ParsedJob, raw: Mapping[str, Any]) -> timedelta | None:
         """Decide on a valid job and apply the decision; return when to reconcile it again."""
         state = parsed.state
-        if parsed.job.managed_by not in ("", MANAGED_BY_VALUE):
-            self._unregister_from_autoscaler(parsed.job.key)
-            return None
+        if is_managed_externally(parsed.job):
+            has_pods = bool(self._pods_of(parsed.job))
+            is_rejected = has_pods or reported_rejection(self._frontend, raw) is not None
+            if is_rejected and not parsed.job.is_suspended:
+                raise managed_by_rejection(self._frontend)
+            if not has_pods:  # otherwise the suspension goes on until they are gone
+                self._unregister_from_autoscaler(parsed.job.key)
+                return None
         job = await self._accepted_specs.accept(parsed, raw)
         if await self._sync_rejection(job, raw, parsed.rejection):
             return None  # the status write triggers the next reconcile
@@ -194,6 +198,9 @@ class JobReconciler:
         had_errors = self._record_create_errors(job, create_errors)
         return timedelta(0) if had_errors else shortest_wait(decision.requeue_after, plan_wait)
 
+    def _pods_of(self, job: Job) -> tuple[Pod, ...]:
+        return _in_job_namespace(job, self._dependencies.pods.by_index(OWNER_UID_INDEX, job.owner.uid))
+
     def _cached_objects(self, job: Job) -> tuple[CachedJobObjects, timedelta | None]:
         """Return the cached objects of a job, and the delay until plans that are held back become visible."""
         cluster, uid = self._dependencies, job.owner.uid
@@ -204,7 +211,7 @@ class JobReconciler:
             external_pods = _in_job_namespace(job, self._masters.pods.by_index(OWNER_UID_INDEX, uid))
             plans, wait = self._masters.plan_store.plans_for(job)
         cached = CachedJobObjects(
-            pods=_in_job_namespace(job, cluster.pods.by_index(OWNER_UID_INDEX, uid)),
+            pods=self._pods_of(job),
             services=_in_job_namespace(job, cluster.services.by_index(OWNER_UID_INDEX, uid)),
             create_errors=self._create_errors.get(job.key, {}),
             external_pods=external_pods,

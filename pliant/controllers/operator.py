@@ -18,7 +18,7 @@ from pliant.controllers.node_faults import NODE_INDEX, NodeFaultDetector, node_i
 from pliant.controllers.orphan_pods import JOB_NAME_INDEX, job_name_index_keys
 from pliant.controllers.progress_reports import ProgressReceiver
 from pliant.errors import ApiError, Forbidden, InvalidSpec
-from pliant.frontends.accepted_spec import parse_stored_job
+from pliant.frontends.accepted_spec import is_managed_externally, parse_stored_job
 from pliant.frontends.frontend import Frontend
 from pliant.kube.cache.informer import Informer
 from pliant.kube.cache.multi_namespace import AnyInformer, create_informer
@@ -184,7 +184,7 @@ class Operator:
                     continue
                 with suppress(InvalidSpec):
                     parsed = parse_stored_job(kind.frontend, raw)
-                    if parsed.job.managed_by in ("", MANAGED_BY_VALUE):
+                    if not is_managed_externally(parsed.job):
                         yield parsed.job, parsed.state
 
     def _enqueue_job(self, job: Job) -> None:

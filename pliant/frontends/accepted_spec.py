@@ -15,7 +15,9 @@ from msgspec.structs import replace
 from pliant.errors import InvalidSpec
 from pliant.frontends.frontend import Frontend
 from pliant.frontends.spec.metadata import is_end_annotation
-from pliant.frontends.spec.pod_templates import active_template_hashes, suspend_advice
+from pliant.frontends.spec.pod_templates import suspend_advice
+from pliant.frontends.status.engine_state import raw_status
+from pliant.frontends.status.rejection import find_rejection
 from pliant.model.actions import CreateConfigMap
 from pliant.model.job import Job
 from pliant.model.labels import MANAGED_BY_VALUE, job_labels, owner_references
@@ -36,24 +38,39 @@ class ParsedJob(NamedTuple):
     """Why the spec was rejected; then the job is that of the last accepted spec."""
 
 
-def parse_current_spec(frontend: Frontend, raw: Mapping[str, Any], state: EngineState | None) -> Job:
-    """Parse the spec of an object; raise InvalidSpec also if it gives an active job to another controller."""
-    job, path = frontend.parse(raw, state), frontend.run_policy_path
-    is_external = job.managed_by not in ("", MANAGED_BY_VALUE)
-    if is_external and not job.is_suspended and active_template_hashes(state):
-        raise InvalidSpec(f"{path}.managedBy", f"cannot change {suspend_advice(path)}")
-    return job
+def is_managed_externally(job: Job) -> bool:
+    return job.managed_by not in ("", MANAGED_BY_VALUE)
+
+
+def managed_by_rejection(frontend: Frontend) -> InvalidSpec:
+    """Return the error for an edit that gives a job with pods to another controller."""
+    path = frontend.run_policy_path
+    return InvalidSpec(f"{path}.managedBy", f"cannot change {suspend_advice(path)}")
 
 
 def parse_stored_job(frontend: Frontend, raw: Mapping[str, Any]) -> ParsedJob:
     """Parse an object of the API server; raise InvalidSpec if it is invalid and its status holds no accepted spec."""
     state = frontend.load_state(raw)
+    accepted = state.accepted_spec if state is not None else None
     try:
-        return ParsedJob(parse_current_spec(frontend, raw, state), state)
+        parsed = ParsedJob(frontend.parse(raw, state), state)
+        rejection = reported_rejection(frontend, raw)
     except InvalidSpec as error:
-        if state is None or state.accepted_spec is None:
+        if accepted is None:
             raise
-        return parse_accepted_spec(frontend, raw, state, state.accepted_spec, error)
+        return parse_accepted_spec(frontend, raw, state, accepted, error)
+    if accepted is None or rejection is None:
+        return parsed
+    return parse_accepted_spec(frontend, raw, state, accepted, rejection)
+
+
+def reported_rejection(frontend: Frontend, raw: Mapping[str, Any]) -> InvalidSpec | None:
+    """Return why the operator rejected the current spec: it may know more than the spec, for example the pods."""
+    condition = find_rejection(raw_status(raw), frontend.conditions_path)
+    if not condition or condition.get("observedGeneration") != raw["metadata"].get("generation", 0):
+        return None
+    field, _, problem = str(condition.get("message", "")).partition(": ")
+    return InvalidSpec(field, problem)
 
 
 def parse_accepted_spec(

@@ -11,7 +11,7 @@ from msgspec.structs import replace as state_replace
 
 from pliant.errors import InvalidSpec
 from pliant.frontends import FRONTENDS
-from pliant.frontends.accepted_spec import parse_current_spec
+from pliant.frontends.accepted_spec import is_managed_externally, managed_by_rejection
 from pliant.model.job import Job, ReplicaGroup, ResizeMode
 from pliant.model.messages import NO_MESSAGE
 from pliant.model.state import EngineState, GroupState, JobOutcome, JobPhase
@@ -79,7 +79,12 @@ def _ended(state: EngineState, phase: JobPhase) -> EngineState:
 
 
 def _parse(raw: Raw, edit: Edit, state: EngineState | None) -> Job:
-    return parse_current_spec(FRONTENDS[edit.kind], raw, state)
+    """Parse a job as the operator does while it has pods, which is as long as it runs."""
+    frontend = FRONTENDS[edit.kind]
+    job = frontend.parse(raw, state)
+    if state is not None and state.phase is JobPhase.RUNNING and is_managed_externally(job):
+        raise managed_by_rejection(frontend)
+    return job
 
 
 def _state(raw: Raw, edit: Edit, phase: JobPhase) -> EngineState:

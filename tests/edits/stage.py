@@ -18,7 +18,7 @@ from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.storage.store import Store
 from pliant.errors import InvalidSpec
 from pliant.frontends import FRONTENDS
-from pliant.frontends.accepted_spec import parse_current_spec
+from pliant.frontends.accepted_spec import is_managed_externally, managed_by_rejection
 from pliant.frontends.frontend import required_crds
 from pliant.frontends.status.rejection import find_rejection
 from pliant.kube.client import KubeClient
@@ -98,10 +98,10 @@ class Stage:
         raw = await self.job()
         state = self.frontend.load_state(raw)
         try:
-            parse_current_spec(self.frontend, raw, state)
+            job = self.frontend.parse(raw, state)
         except InvalidSpec as error:
             return error
-        return None
+        return managed_by_rejection(self.frontend) if is_managed_externally(job) else None
 
 
 async def check_status(stage: Stage) -> None:

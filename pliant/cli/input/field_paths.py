@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pliant.errors import InvalidSpec, UserError
-from pliant.frontends.accepted_spec import parse_current_spec
 from pliant.frontends.frontend import Frontend
 
 FieldPath = tuple[str, ...]
@@ -55,7 +54,7 @@ def merge_patch_for_field(path: FieldPath, value: Any) -> dict[str, Any]:
 def check_edited_job(frontend: Frontend, raw: Mapping[str, Any]) -> None:
     """Raise UserError if the operator would reject the edited job."""
     try:
-        parse_current_spec(frontend, raw, frontend.load_state(raw))
+        frontend.parse(raw, frontend.load_state(raw))
     except InvalidSpec as error:
         raise UserError(f"the edited job would be invalid: {error}") from None
 
