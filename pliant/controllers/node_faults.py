@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pliant.kube.cache.store import ObjectStore
 from pliant.kube.objects import Node, Pod
+from pliant.kube.quantity import parse_quantity
 from pliant.model.observed import NodeFault
 from pliant.runtime.clock import Clock
 
@@ -19,11 +20,11 @@ _GENERIC_DEVICE_WORDS = frozenset({"xid", "nvlink", "accelerator", "device"})
 _NVIDIA_WORDS = frozenset({"gpu", "nvidia", "xid", "nvlink"})
 _NON_DEVICE_PREFIXES = ("kubernetes.io/", "hugepages-", "requests.", "limits.")
 OUT_OF_SERVICE_TAINT = "node.kubernetes.io/out-of-service"
-NODE_INDEX = "node"  # the index of pods by node name
+NODE_INDEX = "node"  # the index of pods by node name; empty for pods that wait for a node
 
 
 def node_index_keys(pod: Pod) -> Iterable[str]:
-    return (pod.spec.node_name,) if pod.spec.node_name else ()
+    return (pod.spec.node_name,)
 
 
 class _NodeProblem(NamedTuple):
@@ -40,6 +41,28 @@ class NodeFaultDetector:
         self._nodes = nodes
         self._clock = clock
         self._noticed_at: dict[str, dict[str, datetime]] = {}
+        self._nodes_with_device_problems: set[str] = set()
+
+    def on_node_changed(self, old: Node | None, new: Node | None) -> set[str]:
+        """Note a change of a node; return the keys in NODE_INDEX of the pods that it may concern."""
+        if old is not None and new is not None and _pod_relevant_state(old) == _pod_relevant_state(new):
+            return set()
+        [name] = {node.metadata.name for node in (old, new) if node is not None}
+        had_device_problems = name in self._nodes_with_device_problems
+        self._nodes_with_device_problems.discard(name)
+        if new is not None and any(problem.device for problem in node_problems(new)):
+            self._nodes_with_device_problems.add(name)
+        # Pods that wait for a node must exclude those with device problems.
+        return {name, ""} if had_device_problems or name in self._nodes_with_device_problems else {name}
+
+    def list_unusable_nodes(self, devices: frozenset[str]) -> tuple[str, ...]:
+        """Return the nodes on which a new pod might get a faulty device, as no component tells which one it is."""
+        if not devices or not self.is_enabled:
+            return ()
+        nodes = (self._nodes.get("", name) for name in sorted(self._nodes_with_device_problems))
+        return tuple(
+            node.metadata.name for node in nodes if node is not None and any(_unlocated_problems(node, devices))
+        )
 
     def fault_for_pod(self, pod: Pod) -> NodeFault | None:
         name = pod.spec.node_name
@@ -48,12 +71,14 @@ class NodeFaultDetector:
         node = self._nodes.get("", name)
         problems = [_NodeProblem("is gone", None)] if node is None else list(node_problems(node))
         noticed = self._track_problems(name, problems)
-        devices = requested_devices(pod)
+        scheduled_at = _scheduled_at(pod)
         for problem in problems:
-            if not problem.device or any(_matches_device(problem.device, device) for device in devices):
-                # The node's clock may be ahead of the operator's.
-                since = min(problem.since or noticed[problem.description], noticed[problem.description])
-                return NodeFault(description=problem.description, since=since, is_dead=not problem.device)
+            # The node's clock may be ahead of the operator's.
+            since = min(problem.since or noticed[problem.description], noticed[problem.description])
+            if node is None or not problem.device or _may_hold_faulty_device(pod, node, problem.device, since):
+                # A pod that came later met the fault only then.
+                met_at = since if scheduled_at is None else max(since, scheduled_at)
+                return NodeFault(description=problem.description, since=met_at, is_dead=not problem.device)
         return None
 
     def _track_problems(self, node: str, problems: list[_NodeProblem]) -> dict[str, datetime]:
@@ -88,8 +113,58 @@ def node_problems(node: Node) -> Iterator[_NodeProblem]:
 
 def requested_devices(pod: Pod) -> frozenset[str]:
     """Return the extended resources in the pod's limits, for example `nvidia.com/gpu`."""
-    names = (name for container in pod.spec.containers for name in container.resources.limits)
-    return frozenset(name for name in names if "/" in name and not name.startswith(_NON_DEVICE_PREFIXES))
+    return _select_devices(name for container in pod.spec.containers for name in container.resources.limits)
+
+
+def template_devices(pod_template: Mapping[str, Any]) -> frozenset[str]:
+    """Return the extended resources in the limits of a pod template."""
+    containers = (pod_template.get("spec") or {}).get("containers") or ()
+    limits = ((each.get("resources") or {}).get("limits") or {} for each in containers)
+    return _select_devices(name for each in limits for name in each)
+
+
+def _select_devices(resources: Iterable[str]) -> frozenset[str]:
+    return frozenset(name for name in resources if "/" in name and not name.startswith(_NON_DEVICE_PREFIXES))
+
+
+def _pod_relevant_state(node: Node) -> tuple[object, ...]:
+    problems = list(node_problems(node))
+    return (problems, _withdrawn_devices(node)) if problems else ()
+
+
+def _withdrawn_devices(node: Node) -> frozenset[str]:
+    """Return the resources of which the kubelet offers fewer than there are: it knows which devices are faulty."""
+    capacity, offered = node.status.capacity, node.status.allocatable
+    devices = _select_devices(capacity.keys() & offered.keys())
+    return frozenset(each for each in devices if parse_quantity(offered[each]) < parse_quantity(capacity[each]))
+
+
+def _unlocated_problems(node: Node, devices: frozenset[str]) -> Iterator[_NodeProblem]:
+    """Yield the problems of such devices of which the kubelet does not know the faulty one."""
+    unknown = devices - _withdrawn_devices(node)
+    for problem in node_problems(node):
+        if problem.device and any(_matches_device(problem.device, device) for device in unknown):
+            yield problem
+
+
+def _may_hold_faulty_device(pod: Pod, node: Node, device_word: str, since: datetime) -> bool:
+    """Return whether a pod holds the faulty device of its node, or may hold it as far as is known."""
+    affected = {device for device in requested_devices(pod) if _matches_device(device_word, device)}
+    if affected - _withdrawn_devices(node):
+        return True  # only the node is known
+    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    allocated = [each for status in statuses for each in status.allocated_resources_status if each.name in affected]
+    if healths := {device.health for each in allocated for device in each.resources}:
+        return "Unhealthy" in healths
+    # The kubelet does not report the devices of its pods, but it allocates only healthy ones.
+    scheduled_at = _scheduled_at(pod)
+    return bool(affected) and (scheduled_at is None or scheduled_at <= since)
+
+
+def _scheduled_at(pod: Pod) -> datetime | None:
+    scheduled = (each for each in pod.status.conditions if each.type == "PodScheduled" and each.status == "True")
+    at = next((each.last_transition_time for each in scheduled), None)
+    return at or pod.status.start_time or pod.metadata.creation_timestamp
 
 
 def _is_faulty_condition(condition_type: str, status: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from pliant.controllers.node_faults import NodeFaultDetector
+from pliant.controllers.node_faults import NodeFaultDetector, template_devices
 from pliant.kube.objects import ContainerStatus, ContainerTerminated, Pod, Service
 from pliant.model import labels
 from pliant.model.job import Job, Naming
@@ -56,7 +56,13 @@ def observe(job: Job, objects: CachedJobObjects, node_faults: NodeFaultDetector 
         services={service.metadata.name: _observe_service(service) for service in objects.services},
         create_errors=objects.create_errors,
         plans=objects.plans,
+        unusable_nodes=_unusable_nodes(job, node_faults) if node_faults else {},
     )
+
+
+def _unusable_nodes(job: Job, node_faults: NodeFaultDetector) -> dict[str, tuple[str, ...]]:
+    nodes = {group.name: node_faults.list_unusable_nodes(template_devices(group.template)) for group in job.groups}
+    return {group: names for group, names in nodes.items() if names}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +123,7 @@ def _observe_pod(pod: Pod, identity: _PodIdentity, counted: frozenset[str], faul
         node_fault=fault,
         stuck_container=_creation_failure(pod) if phase is PodPhase.SCHEDULED else None,
         disruption=_disruption_message(pod) if phase is PodPhase.FAILED else "",
+        excluded_nodes=labels.excluded_nodes(meta.annotations),
     )
 
 

@@ -14,7 +14,7 @@ from pliant.controllers.autoscale.options import AutoscaleOptions
 from pliant.controllers.crds import wait_until_served
 from pliant.controllers.job import JobReconciler, ReconcilerDependencies, resource_of
 from pliant.controllers.masters import OWNER_UID_INDEX, MasterObjectsWatch
-from pliant.controllers.node_faults import NODE_INDEX, NodeFaultDetector, node_index_keys, node_problems
+from pliant.controllers.node_faults import NODE_INDEX, NodeFaultDetector, node_index_keys
 from pliant.controllers.orphan_pods import JOB_NAME_INDEX, job_name_index_keys
 from pliant.controllers.progress_reports import ProgressReceiver
 from pliant.errors import ApiError, Forbidden, InvalidSpec
@@ -163,16 +163,15 @@ class Operator:
         self._node_faults.is_enabled = True
 
     def _on_node_changed(self, old: Node | None, new: Node | None) -> None:
-        """Enqueue the jobs with pods on a node whose problems have changed."""
+        """Enqueue the jobs with pods that a change of a node may concern."""
         if self.autoscaler is not None:
             self.autoscaler.on_node_changed(old, new)
-        if old is None or new is None or list(node_problems(old)) != list(node_problems(new)):
-            names = {node.metadata.name for node in (old, new) if node is not None}
-            for pod in (pod for name in names for pod in self._pods.store.by_index(NODE_INDEX, name)):
-                self._on_owned_object_changed(None, pod)
-            for kind in self._kinds.values():
-                if kind.masters is not None:
-                    kind.masters.on_nodes_changed(names)
+        keys = self._node_faults.on_node_changed(old, new)
+        for pod in (pod for key in keys for pod in self._pods.store.by_index(NODE_INDEX, key)):
+            self._on_owned_object_changed(None, pod)
+        for kind in self._kinds.values():
+            if kind.masters is not None:
+                kind.masters.on_nodes_changed(keys)
 
     def _list_jobs(self) -> Iterator[tuple[Job, EngineState | None]]:
         # Parsing a job of a plugin may block; these jobs are registered when they are reconciled.

@@ -212,6 +212,7 @@ async def _run_control_plane(
     claims = VolumeClaimController(client, clock, dependencies.filesystem)
     pod_handlers = (service_index, slices, kubelet, scheduler, evictions, pod_gc, budgets, claims)
     gpu_health = GpuHealthController(client, clock, dependencies.gpus)
+    gpu_health.on_faults_changed = kubelet.publish_changed_statuses
     pods = Informer(client, PODS, PodView, on_change=_combine_handlers(*(each.on_pod_change for each in pod_handlers)))
     node_lifecycle = NodeLifecycleController(dependencies, kubelet, nodes, pods.store.all)
     agent.on_lost, supervisor.on_restarted = node_lifecycle.on_agent_lost, node_lifecycle.on_agent_restarted

@@ -7,7 +7,13 @@ from datetime import timedelta
 from pliant.engine.context import Context
 from pliant.engine.plans.master_pods import delete_member_pods, delete_orphan_pods, grant_master_access
 from pliant.engine.pods.deletion import delete_pods
-from pliant.engine.pods.manifests import config_map_manifest, job_service_manifest, pod_manifest, service_manifest
+from pliant.engine.pods.manifests import (
+    config_map_manifest,
+    job_service_manifest,
+    nodes_to_exclude,
+    pod_manifest,
+    service_manifest,
+)
 from pliant.engine.pods.replicas import Replica, Replicas, ReplicaState
 from pliant.engine.pods.shared_environment import SharedEnvironment, build_shared_environment
 from pliant.engine.restart.restarts import backoff_left
@@ -16,6 +22,7 @@ from pliant.model.framework import Framework
 from pliant.model.job import Job
 from pliant.model.labels import format_service_name, job_service_name, normalize_group_name
 from pliant.model.messages import MessageReason
+from pliant.model.observed import ObservedPod
 from pliant.model.state import EngineState
 
 
@@ -43,7 +50,8 @@ def sync_pods(
     actions += grant_master_access(job, creatable)
     if creatable:
         avoided = context.before.avoided_nodes if context.before is not None else ()
-        actions += _create_pods(build_shared_environment(job, framework, avoided), creatable)
+        environment = build_shared_environment(job, framework, avoided, context.observed.unusable_nodes)
+        actions += _create_pods(environment, creatable)
     return (*actions, *_delete_obsolete(context, replicas)), wait
 
 
@@ -119,6 +127,19 @@ def _delete_obsolete(context: Context, replicas: Replicas) -> tuple[Action, ...]
     return (
         *delete_member_pods(context, replicas),
         *delete_pods(stale, PodDeletionReason.REPLACED, context.config, context.now),
+        *delete_pods(_misplaced(context, replicas), PodDeletionReason.RESCHEDULED, context.config, context.now),
         *delete_orphan_pods(context, orphans),
         *services,
     )
+
+
+def _misplaced(context: Context, replicas: Replicas) -> list[ObservedPod]:
+    """Return the waiting pods that must exclude other nodes by now; the affinity of a pod cannot change."""
+    unusable = context.observed.unusable_nodes
+    return [
+        replica.pod
+        for replica in replicas.list_engine_managed()
+        if replica.state is ReplicaState.PENDING
+        and replica.pod is not None
+        and replica.pod.excluded_nodes != nodes_to_exclude(replica.rank, unusable)
+    ]

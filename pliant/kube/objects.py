@@ -71,12 +71,25 @@ class ContainerState(_ObjectPart, frozen=True):
     terminated: ContainerTerminated | None = None
 
 
+class DeviceHealth(_ObjectPart, frozen=True):
+    resource_id: str = msgspec.field(default="", name="resourceID")
+    health: str = "Unknown"
+
+
+class AllocatedResource(_ObjectPart, frozen=True):
+    """The devices of one resource that the kubelet allocated to a container."""
+
+    name: str
+    resources: tuple[DeviceHealth, ...] = ()
+
+
 class ContainerStatus(_ObjectPart, frozen=True):
     name: str
     state: ContainerState = ContainerState()
     last_state: ContainerState = ContainerState()
     restart_count: int = 0
     ready: bool = False
+    allocated_resources_status: tuple[AllocatedResource, ...] = ()
 
 
 class ContainerResources(_ObjectPart, frozen=True):

@@ -48,6 +48,8 @@ class PodDeletionReason(StrEnum):
     """A newer attempt of the replica replaces the pod."""
     REMOVED = "Removed"
     """The replica is no longer part of the job."""
+    RESCHEDULED = "Rescheduled"
+    """The pod waits for a node, and the nodes that it must exclude have changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,6 +88,8 @@ class ObservedPod:
     """Whether the job's master created the pod, not the operator."""
     disruption: str = ""
     """How the cluster removed the pod through no fault of its own: `was evicted: …`."""
+    excluded_nodes: tuple[str, ...] = ()
+    """Nodes on which the pod may not be placed, because they had a device fault when it was created."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,3 +122,5 @@ class Observed:
     """Messages of the API server for objects it refused to create, by object name."""
     plans: tuple[ScalePlan, ...] = ()
     """All ScalePlans of this job, the oldest first."""
+    unusable_nodes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Nodes on which new pods might get a faulty device, by group name; groups without such nodes are absent."""

@@ -120,6 +120,13 @@ def test_faulty_nodes_and_nodes_kept_off_are_told() -> None:
     assert "New pods avoid node-1" in sentences(told)
 
 
+def test_nodes_that_waiting_pods_exclude_are_told() -> None:
+    waiting = pod(0, phase="Pending", unschedulable="0/1 nodes are available.")
+    waiting.metadata.annotations["pliant/excluded-nodes"] = "node-1,node-2"
+    told = told_of(make_job(state=state(JobPhase.PENDING, "waiting")), waiting)
+    assert "Pods that wait for a node exclude node-1, node-2 until the device fault there is over." in sentences(told)
+
+
 def test_what_is_free_is_told_to_who_waits_for_room() -> None:
     asked = [{"name": "x", "resources": {"limits": {"nvidia.com/gpu": 1}}}]
     group = replace(make_group(size=1), template={"spec": {"containers": asked}})

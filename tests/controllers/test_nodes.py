@@ -153,3 +153,89 @@ def test_a_fault_that_one_pod_does_not_mind_goes_on_counting_for_another() -> No
         assert fault.since == NOON
         assert nodes.fault_for_pod(pod()) is None
         clock.time += timedelta(seconds=5)
+
+
+GPU = "nvidia.com/gpu"
+LATER = EARLIER + timedelta(seconds=20)
+
+
+def gpu_node(*, offered: int) -> dict[str, Any]:
+    """A node with eight GPUs and a fault; it offers so many of them."""
+    fault = {"type": "GPUUnhealthy", "status": "True", "lastTransitionTime": EARLIER}
+    return {
+        "metadata": {"name": "n", "uid": "n", "resourceVersion": "1"},
+        "status": {"capacity": {GPU: "8"}, "allocatable": {GPU: str(offered)}, "conditions": [fault]},
+    }
+
+
+def gpu_pod(*healths: str, scheduled_at: datetime = EARLIER - timedelta(minutes=1)) -> Pod:
+    """A pod with a GPU, which has come to the node at some time; its kubelet may report the health of its GPUs."""
+    devices = [{"resourceID": str(number), "health": health} for number, health in enumerate(healths)]
+    container: dict[str, Any] = {"name": "main"}
+    if devices:
+        container["allocatedResourcesStatus"] = [{"name": GPU, "resources": devices}]
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": scheduled_at}
+    raw = msgspec.to_builtins(pod(GPU))
+    return msgspec.convert({**raw, "status": {"conditions": [scheduled], "containerStatuses": [container]}}, Pod)
+
+
+def detector_for(*nodes: dict[str, Any]) -> NodeFaultDetector:
+    store: ObjectStore[Node] = ObjectStore()
+    known = [msgspec.convert(node, Node) for node in nodes]
+    store.apply_complete_list(known, 1)
+    faults = NodeFaultDetector(store, Clock())
+    faults.is_enabled = True
+    for node in known:
+        faults.on_node_changed(None, node)
+    return faults
+
+
+def test_a_pod_meets_an_old_fault_when_it_comes_to_the_node() -> None:
+    fault = detector_for(gpu_node(offered=8)).fault_for_pod(gpu_pod(scheduled_at=LATER))
+    assert fault is not None
+    assert fault.since == LATER
+    dead = watch({"Ready": "Unknown"}).fault_for_pod(gpu_pod(scheduled_at=LATER))
+    assert dead is not None
+    assert dead.since == LATER
+
+
+@pytest.mark.parametrize(
+    ("offered", "healths", "is_faulty"),
+    [
+        (7, ("Healthy",), False),
+        (7, ("Healthy", "Unhealthy"), True),
+        (7, (), True),  # such a kubelet does not report the devices of pods
+        (8, ("Healthy",), True),  # the kubelet does not know of the fault
+        (8, (), True),
+    ],
+)
+def test_only_the_pod_with_the_bad_device_is_hit_where_the_kubelet_knows_it(
+    offered: int, healths: tuple[str, ...], is_faulty: bool
+) -> None:
+    fault = detector_for(gpu_node(offered=offered)).fault_for_pod(gpu_pod(*healths))
+    assert (fault is not None) is is_faulty
+
+
+def test_a_kubelet_that_withdrew_the_bad_device_gives_good_ones_to_later_pods() -> None:
+    assert detector_for(gpu_node(offered=7)).fault_for_pod(gpu_pod(scheduled_at=LATER)) is None
+    assert detector_for(gpu_node(offered=8)).fault_for_pod(gpu_pod(scheduled_at=LATER)) is not None
+
+
+def test_new_pods_with_devices_cannot_use_a_node_whose_bad_device_is_not_known() -> None:
+    assert detector_for(gpu_node(offered=8)).list_unusable_nodes(frozenset({GPU})) == ("n",)
+    assert detector_for(gpu_node(offered=8)).list_unusable_nodes(frozenset()) == ()
+    assert detector_for(gpu_node(offered=8)).list_unusable_nodes(frozenset({"vendor.io/npu"})) == ()
+    assert detector_for(gpu_node(offered=7)).list_unusable_nodes(frozenset({GPU})) == ()
+
+
+def test_pods_that_wait_for_a_node_are_concerned_by_device_faults_alone() -> None:
+    faults = detector_for()
+    healthy, faulty, withdrawn = (
+        msgspec.convert(each, Node) for each in ({"metadata": {"name": "n"}}, gpu_node(offered=8), gpu_node(offered=7))
+    )
+    assert faults.on_node_changed(None, healthy) == {"n"}
+    assert faults.on_node_changed(healthy, healthy) == set()
+    assert faults.on_node_changed(healthy, faulty) == {"n", ""}
+    assert faults.on_node_changed(faulty, withdrawn) == {"n", ""}
+    assert faults.on_node_changed(withdrawn, None) == {"n", ""}
+    assert faults.list_unusable_nodes(frozenset({GPU})) == ()

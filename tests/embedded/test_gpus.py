@@ -111,6 +111,19 @@ async def test_a_bad_one_is_not_handed_out_until_it_is_well() -> None:
     await second
 
 
+async def test_a_pod_is_told_which_of_its_gpus_is_bad() -> None:
+    desk = GpuAllocator({"n": REAL})
+    pod = spec(1, 1, 0)
+    await desk.wait_and_allocate("p", "n", 2)
+    await desk.set_faults("n", {REAL[1]: "lost"})
+    health = {name: desk.device_statuses("p", pod, name) for name in ("c0", "c1", "c2")}
+    assert health == {
+        "c0": [{"name": GPU_RESOURCE, "resources": [{"resourceID": "GPU-0-uuid", "health": "Healthy"}]}],
+        "c1": [{"name": GPU_RESOURCE, "resources": [{"resourceID": "GPU-1-uuid", "health": "Unhealthy"}]}],
+        "c2": [],
+    }
+
+
 async def test_what_nvidia_smi_and_the_kernel_say_is_understood(smi: FakeSmi, tmp_path: Path) -> None:
     log = tmp_path / "kmsg"
     log.write_text("4,1,1,-;NVRM: Xid (PCI:0000:01:00): 79, said before we listened\n")

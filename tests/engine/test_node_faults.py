@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -10,10 +11,11 @@ import pytest
 
 from pliant.model.actions import CreatePod, DeletePod
 from pliant.model.job import CleanPodPolicy, EndPolicy, RestartPolicy, RestartScope
+from pliant.model.labels import excluded_nodes
 from pliant.model.messages import NO_MESSAGE, MessageReason, message
-from pliant.model.observed import NodeFault, ObservedPod, PodPhase
+from pliant.model.observed import NodeFault, Observed, ObservedPod, PodPhase
 from pliant.model.state import GroupState, JobOutcome, JobPhase, RestartCause
-from tests.builders import NOON, make_group, make_job, make_pod, restarting, seeing
+from tests.builders import NOON, StoredJob, make_group, make_job, make_pod, restarting, seeing
 from tests.engine.rulings import (
     RUNNING,
     actions_of,
@@ -205,3 +207,62 @@ def test_members_lost_without_consequence_are_not_written_off() -> None:
     assert state.group("worker").replica_outcomes == {}
     back = decided(replace(job, state=state), seeing(make_pod(0), make_pod(1)), NOON + timedelta(seconds=2))
     assert status_of(back).replica_counts["worker"].active == 2
+
+
+UNUSABLE = {"worker": ("n1", "n2")}
+OTHER_NODES = [{"key": "metadata.name", "operator": "NotIn", "values": [name]} for name in ("n1", "n2")]
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def with_faulty_devices(*pods: ObservedPod) -> Observed:
+    return replace(seeing(*pods), unusable_nodes=UNUSABLE)
+
+
+def created_pod(job: StoredJob, observed: Observed) -> Mapping[str, Any]:
+    actions = actions_of(decided(job, observed))
+    return next(action.manifest for action in actions if isinstance(action, CreatePod))
+
+
+def test_new_pods_exclude_nodes_with_a_faulty_device_before_anything_is_charged() -> None:
+    pod = created_pod(make_job(make_group(size=1)), with_faulty_devices())
+    [term] = pod["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+    assert term == {"matchFields": OTHER_NODES}
+    assert excluded_nodes(pod["metadata"]["annotations"]) == ("n1", "n2")
+
+
+def test_each_alternative_of_the_users_affinity_excludes_them() -> None:
+    mine = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]} for zone in ("a", "b")]
+    affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": mine}}, "podAffinity": {}}
+    template = make_group().template
+    group = replace(make_group(size=1), template={**template, "spec": {**template["spec"], "affinity": affinity}})
+    after = created_pod(make_job(group), with_faulty_devices())["spec"]["affinity"]
+    assert after["nodeAffinity"][REQUIRED]["nodeSelectorTerms"] == [
+        {**each, "matchFields": OTHER_NODES} for each in mine
+    ]
+    assert "podAffinity" in after
+
+
+def test_a_pod_that_the_user_bound_to_a_node_excludes_none() -> None:
+    template = make_group().template
+    bound = replace(make_group(size=1), template={**template, "spec": {**template["spec"], "nodeName": "n1"}})
+    assert REQUIRED not in str(created_pod(make_job(bound), with_faulty_devices()))
+
+
+@pytest.mark.parametrize(
+    ("phase", "excluded", "deleted"),
+    [
+        (PodPhase.PENDING, ("n1", "n2"), []),
+        (PodPhase.PENDING, ("n1",), ["demo-worker-0"]),
+        (PodPhase.PENDING, (), ["demo-worker-0"]),
+        (PodPhase.SCHEDULED, (), []),
+        (PodPhase.RUNNING, (), []),
+    ],
+)
+def test_a_pod_that_waits_is_recreated_when_it_must_exclude_other_nodes(
+    phase: PodPhase, excluded: tuple[str, ...], deleted: list[str]
+) -> None:
+    job = make_job(make_group(size=1), state=of_workers(applied_size=1))
+    waiting = make_pod(0, phase, excluded_nodes=excluded)
+    assert names(decided(job, with_faulty_devices(waiting)), DeletePod) == deleted
+    recovered = decided(job, seeing(waiting))
+    assert names(recovered, DeletePod) == (["demo-worker-0"] if excluded else [])

@@ -140,9 +140,11 @@ class PaperNodes:
         await self._write(name, {"capacity": has, "allocatable": has, "conditions": healthy})
         await self.ready(name)
 
-    async def gpu_fault(self, name: str, condition: str = GPU_FAULT) -> None:
-        """Let a node say that one of its GPUs is broken; its pods go on."""
-        await self._tell(name, _condition(condition, "True", "XidError", "GPU 0 has fallen off the bus"))
+    async def gpu_fault(self, name: str, condition: str = GPU_FAULT, *, withdrawn: int = 0) -> None:
+        """Let a node say that one of its GPUs is broken; its pods go on. It may offer so many less."""
+        fault = _condition(condition, "True", "XidError", "GPU 0 has fallen off the bus")
+        offers = {"allocatable": {GPU: str(self._gpus - withdrawn)}} if withdrawn else {}
+        await self._write(name, {**offers, "conditions": [fault]})
 
     async def taint(self, name: str, key: str, effect: str = "NoSchedule", value: str = "") -> None:
         """Mark a node; `NoExecute` drives pods away that do not tolerate it."""

@@ -25,7 +25,7 @@ GPU = "nvidia.com/gpu"
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
     """A cluster of one's own, for its nodes are going to fail."""
-    with an_ordinary_user() as user, cluster(user, *IMPATIENT, "--nodes=3", "--node-gpu=1") as started:
+    with an_ordinary_user() as user, cluster(user, *IMPATIENT, "--nodes=3", "--node-gpu=2") as started:
         yield started
 
 
@@ -52,15 +52,15 @@ def node_of(scene: Scene, pod: str) -> str:
     return str(scene.pods[pod]["spec"]["nodeName"])
 
 
-async def is_told(scene: Scene, restarts: int) -> None:
-    """Wait until both members run again, after so many restarts."""
+async def is_told(scene: Scene, restarts: int, ready: str = "2/2") -> None:
+    """Wait until all members run again, after so many restarts."""
     await scene.until(
         lambda: (
             scene.phase("t") == "Running"
-            and scene.status("t").get("ready") == "2/2"
+            and scene.status("t").get("ready") == ready
             and scene.status("t")["RestartCount"] == {"worker": restarts}
         ),
-        f"two members after {restarts} restarts",
+        f"{ready} after {restarts} restarts",
     )
 
 
@@ -128,9 +128,43 @@ async def test_a_member_leaves_a_bad_gpu_for_a_good_one(scene: Scene, strike: An
     await strike("gpu-fault", bad, "--recover")
 
 
+async def test_a_bad_gpu_costs_one_restart_and_its_node_goes_on_serving_the_good_one(scene: Scene, strike: Any) -> None:
+    visible = "echo $CUDA_VISIBLE_DEVICES; exec sleep 600"
+    await scene.submit(job("t", {"worker": with_gpu(group(visible, 5, **RULES))}))
+    await scene.until(lambda: scene.status("t").get("ready") == "5/5", "five members run")
+    before = {name: pod["metadata"]["uid"] for name, pod in scene.pods.items()}
+    await strike("gpu-fault", "node-0")
+    await is_told(scene, 1, "5/5")
+    await scene.submit(job("later", {"worker": with_gpu(group(visible, 1, **RULES))}))
+    await asyncio.sleep(5)  # longer than the grace period
+    assert (scene.phase("t"), scene.status("t")["RestartCount"]) == ("Running", {"worker": 1})
+    moved = [name for name, uid in before.items() if scene.pods[name]["metadata"]["uid"] != uid]
+    assert len(moved) == 1
+    on_node = [pod for pod in scene.pods.values() if pod["spec"].get("nodeName") == "node-0"]
+    assert [await scene.log(pod["metadata"]["name"]) for pod in on_node] == ["1\n"]
+    assert scene.phase("later") == "Pending"
+    await strike("gpu-fault", "node-0", "--recover")
+    await scene.until_phase("later", "Running")
+    assert not scene.status("later").get("RestartCount", {}).get("worker")
+
+
+async def test_a_pod_that_comes_to_a_node_with_a_bad_gpu_gets_a_good_one_and_stays(scene: Scene, strike: Any) -> None:
+    await strike("gpu-fault", "node-0")
+    alone = with_gpu(group("echo $CUDA_VISIBLE_DEVICES; exec sleep 600", **RULES))
+    alone["template"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "node-0"}
+    await asyncio.sleep(4)  # the fault is older than the grace period
+    await scene.submit(job("t", {"worker": alone}))
+    await scene.until_phase("t", "Running")
+    await asyncio.sleep(5)
+    assert scene.phases("t")[-1] == "Running"
+    assert scene.attempts("t-worker-0") == ["0"]
+    assert await scene.log("t-worker-0") == "1\n"
+    await strike("gpu-fault", "node-0", "--recover")
+
+
 async def test_jobs_that_want_more_gpus_than_there_are_wait_and_say_so(scene: Scene) -> None:
     visible = "echo $CUDA_VISIBLE_DEVICES; exec sleep 600"
-    await scene.submit(job("first", {"worker": with_gpu(group(visible, 2))}))
+    await scene.submit(job("first", {"worker": with_gpu(group(visible, 5))}))
     await scene.submit(job("second", {"worker": with_gpu(group(visible, 1))}))
     await scene.submit(job("third", {"worker": with_gpu(group("exit 0", 1))}))
     await scene.until_phase("first", "Running")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ from pliant.kube.codec import WatchEventType
 from pliant.model.messages import MessageReason
 from tests.scenarios.jobs import FOREVER, Manifest, group, job
 from tests.scenarios.laws import Object
-from tests.scenarios.messages import failed, lost, text_of
+from tests.scenarios.messages import failed, lost, start_problems, text_of
 from tests.scenarios.nodes import Ends, PaperNodes, Runs, attempt, paper_nodes
 from tests.scenarios.scene import Scene
 from tests.scenarios.table import attempts_of_all, expect_all, expect_rows, place_of
@@ -161,11 +162,45 @@ async def test_new_pods_avoid_a_node_with_a_broken_gpu_though_it_would_take_them
         await scene.until(lambda: nodes.of("t-worker-0") == good, "the member on the good node")
         await scene.until(lambda: nodes.of("t-worker-1") == good, "the other one there, too")
         await scene.until(lambda: scene.status("t").get("ready") == "2/2", "all running")
-        # The node is not closed: others may still go there, and do when there is no room elsewhere.
-        await scene.submit(job("other", {"worker": nodes.place(group(FOREVER, 1, **RULES), gpus=8)}))
-        await scene.until(lambda: nodes.of("other-worker-0") == bad, "another job on the bad node")
+
+
+@pytest.mark.on_real
+async def test_new_pods_wait_for_a_node_whose_bad_gpu_nobody_names_and_cost_nothing(scene: Scene) -> None:
+    async with paper_nodes(scene, 1, gpus=8) as nodes:
+        [bad] = nodes.names
+        await nodes.gpu_fault(bad)
+        scene.excuse("gpu-worker-0")  # a pod that waits is recreated when the node is well again
+        await scene.submit(job("gpu", {"worker": nodes.place(group(FOREVER, 1, **RULES), gpus=8)}))
+        await scene.submit(job("cpu", {"worker": nodes.place(group(FOREVER, 1, **RULES))}))
+        await scene.until_phase("cpu", "Running")
+        await scene.until(lambda: "worker-0" in start_problems(scene.message("gpu")), "the job says that it waits")
+        await asyncio.sleep(4)  # longer than the grace period
+        assert scene.phase("gpu") == "Pending"
         await nodes.heal(bad)
-        await scene.until_phase("other", "Running")
+        await scene.until_phase("gpu", "Running")
+        assert not scene.status("gpu").get("RestartCount", {}).get("worker")
+        assert {name for name, pod in scene.pods.items() if pod["spec"]["nodeName"] == bad} == {
+            "gpu-worker-0",
+            "cpu-worker-0",
+        }
+
+
+@pytest.mark.on_real
+async def test_a_node_that_withdraws_a_bad_gpu_keeps_later_pods_and_those_with_good_ones(scene: Scene) -> None:
+    async with paper_nodes(scene, 2, gpus=8) as nodes:
+        bad, good = nodes.names
+        seated = nodes.seat(lambda pod: bad if attempt(pod) == 0 else good)
+        await scene.submit(job("early", {"gpu": with_and_without(nodes)["gpu"]}, **seated))
+        await scene.until_phase("early", "Running")
+        await asyncio.sleep(1)  # Kubernetes tells times in whole seconds
+        await nodes.gpu_fault(bad, withdrawn=1)
+        await asyncio.sleep(1)
+        await scene.submit(job("late", {"gpu": with_and_without(nodes)["gpu"]}, **seated))
+        await scene.until(lambda: nodes.of("early-gpu-0") == good, "the pod that was there is moved")
+        await scene.until_phase("late", "Running")
+        await asyncio.sleep(4)  # longer than the grace period
+        assert (scene.phases("late")[-1], nodes.of("late-gpu-0")) == ("Running", bad)
+        assert scene.attempts("late-gpu-0") == ["0"]
 
 
 async def test_a_member_that_fails_on_a_failing_node_is_not_to_blame(scene: Scene) -> None:

@@ -27,7 +27,7 @@ from pliant.engine.restart.restarts import backoff_left
 from pliant.engine.status.messages import describe_exit, start_problems
 from pliant.model.english import pluralize, render, summarize_names
 from pliant.model.job import Job
-from pliant.model.labels import MANAGED_BY_VALUE
+from pliant.model.labels import MANAGED_BY_VALUE, excluded_nodes
 from pliant.model.messages import Message, MessageReason, message
 from pliant.model.observed import ObservedPod, PodPhase
 from pliant.model.state import EngineState, JobPhase, ReplicaFailure
@@ -264,13 +264,18 @@ def _shortage_text(evidence: JobEvidence, replica: Replica, problem: str) -> str
 
 def _explain_node_problems(evidence: JobEvidence, state: EngineState) -> Iterator[ExplanationReason]:
     used = [pod.spec.node_name for pod in evidence.context.pods if pod.spec.node_name]
-    names = list(dict.fromkeys([*used, *state.avoided_nodes]))
+    waiting = [pod for pod in evidence.context.pods if not pod.spec.node_name]
+    excluded = dict.fromkeys(name for pod in waiting for name in excluded_nodes(pod.metadata.annotations))
+    names = list(dict.fromkeys([*used, *state.avoided_nodes, *excluded]))
     for name, problem in evidence.context.node_problems(names).items():
         replicas = pluralize(used.count(name), "replica")
         yield ExplanationReason(text=f"Node {name} {problem}; it runs {replicas} of this job.")
     if state.avoided_nodes:
         nodes = summarize_names(state.avoided_nodes)
         yield ExplanationReason(text=f"New pods avoid {nodes}, because replicas were lost or not created there.")
+    if excluded:
+        nodes = summarize_names(list(excluded))
+        yield ExplanationReason(text=f"Pods that wait for a node exclude {nodes} until the device fault there is over.")
 
 
 def _build_timeline(evidence: JobEvidence) -> list[tuple[str, str, str]]:

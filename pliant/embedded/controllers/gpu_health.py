@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -173,6 +173,8 @@ class GpuHealthController:
         self._probed_faults: Mapping[Gpu, str] = {}
         self._nodes: dict[str, Node] = {}
         self._woken = asyncio.Event()
+        self.on_faults_changed: Callable[[str], None] = lambda _: None
+        """Called with the name of a node whose GPU faults changed."""
 
     async def run(self) -> None:
         """Probe real GPUs periodically, and apply annotations of nodes when they change."""
@@ -211,6 +213,7 @@ class GpuHealthController:
             faults[gpus[0]] = fault
         if faults != self._allocator.faults(node_name):
             await self._allocator.set_faults(node_name, faults)
+            self.on_faults_changed(node_name)
             log.warning("GPU faults changed", extra={"node": node_name, "faults": _format_faults(faults) or "none"})
         if self._needs_status_update(node, faults):
             await self._patch_node_status(node_name, faults)

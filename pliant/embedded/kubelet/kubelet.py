@@ -112,6 +112,12 @@ class Kubelet:
         for pod in present.values():
             self.on_pod_change(None, pod)
 
+    def publish_changed_statuses(self, node: str) -> None:
+        """Write the status of the pods of a node whose GPUs became faulty or recovered."""
+        for writer in [each.worker.context.status_writer for each in self._pods_on_node(node) if not each.is_finished]:
+            if writer.has_published:
+                self._create_task(writer.publish_if_changed())
+
     def republish_statuses(self, node: str) -> None:
         """Write the status of all pods of a node again: controllers changed it while the node was disconnected."""
         for tracked in self._pods_on_node(node):

@@ -105,6 +105,15 @@ class GpuAllocator:
             else dict(_NO_VISIBLE_GPUS)
         )
 
+    def device_statuses(self, pod_uid: str, pod_spec: Mapping[str, Any], container: str) -> list[dict[str, Any]]:
+        """Return the `allocatedResourcesStatus` of a container: the health of each of its GPUs."""
+        node, gpus = self._allocated_by_pod.get(pod_uid, ("", ()))
+        devices = [
+            {"resourceID": gpu.device_id, "health": "Unhealthy" if (node, gpu) in self._faults else "Healthy"}
+            for gpu in _container_gpus(pod_spec, container, gpus)
+        ]
+        return [{"name": GPU_RESOURCE, "resources": devices}] if devices else []
+
     def _free_gpus(self, node: str) -> list[Gpu]:
         allocated = {gpu for gpu_node, gpus in self._allocated_by_pod.values() if gpu_node == node for gpu in gpus}
         return [each for each in self.healthy_gpus(node) if each not in allocated]

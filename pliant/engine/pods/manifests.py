@@ -10,6 +10,7 @@ from pliant.engine.pods.shared_environment import SharedEnvironment
 from pliant.model.framework import Rank
 from pliant.model.job import Job, Port
 from pliant.model.labels import (
+    EXCLUDED_NODES_ANNOTATION,
     TEMPLATE_HASH_ANNOTATION,
     job_labels,
     job_selector,
@@ -36,6 +37,8 @@ def pod_manifest(environment: SharedEnvironment, rank: Rank) -> dict[str, Any]:
     annotations = dict(metadata.get("annotations") or {})
     if rank.group.template_hash:
         annotations[TEMPLATE_HASH_ANNOTATION] = rank.group.template_hash
+    if excluded := nodes_to_exclude(rank, environment.excluded_nodes):
+        annotations[EXCLUDED_NODES_ANNOTATION] = ",".join(excluded)
     if annotations:
         pod_metadata["annotations"] = annotations
     return {"apiVersion": "v1", "kind": "Pod", "metadata": pod_metadata, "spec": _pod_spec(environment, rank)}
@@ -128,19 +131,53 @@ def _pod_spec(environment: SharedEnvironment, rank: Rank) -> dict[str, Any]:
     if spec.get("hostNetwork"):
         # With the default policy the pod would use the name server of the host, which cannot resolve its peers.
         spec.setdefault("dnsPolicy", "ClusterFirstWithHostNet")
-    if environment.avoided_nodes:
-        spec["affinity"] = _with_avoided_nodes(environment.avoided_nodes, spec.get("affinity") or {})
+    if affinity := _pod_affinity(environment, rank, spec.get("affinity") or {}):
+        spec["affinity"] = affinity
     return spec
+
+
+def _pod_affinity(environment: SharedEnvironment, rank: Rank, affinity: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the affinity of the template, with the nodes that the pod excludes and avoids."""
+    if excluded := nodes_to_exclude(rank, environment.excluded_nodes):
+        affinity = _with_excluded_nodes(excluded, affinity)
+    faulty = () if excluded else environment.excluded_nodes.get(rank.group.name, ())
+    avoided = tuple(dict.fromkeys((*environment.avoided_nodes, *faulty)))
+    return _with_avoided_nodes(avoided, affinity) if avoided else affinity
+
+
+def nodes_to_exclude(rank: Rank, unusable_nodes: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the nodes on which the pod of a replica must not be placed.
+
+    The engine recreates a waiting pod when these nodes recover. It cannot recreate the pod of a master's member, so
+    that one only prefers other nodes.
+    """
+    is_bound = bool((rank.group.template.get("spec") or {}).get("nodeName"))
+    return () if is_bound or rank.group.is_master_managed else unusable_nodes.get(rank.group.name, ())
+
+
+def _with_excluded_nodes(nodes: tuple[str, ...], affinity: Mapping[str, Any]) -> dict[str, Any]:
+    """Add a requirement for other nodes to each of the alternative terms."""
+    node_affinity, field = affinity.get("nodeAffinity") or {}, "requiredDuringSchedulingIgnoredDuringExecution"
+    required: Mapping[str, Any] = node_affinity.get(field) or {}
+    alternatives: list[Mapping[str, Any]] = required.get("nodeSelectorTerms") or [{}]
+    terms = [
+        {**term, "matchFields": [*(term.get("matchFields") or ()), *_expressions_for_other_nodes(nodes)]}
+        for term in alternatives
+    ]
+    return {**affinity, "nodeAffinity": {**node_affinity, field: {**required, "nodeSelectorTerms": terms}}}
+
+
+def _expressions_for_other_nodes(nodes: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Return one expression per node: matchFields accepts a single value."""
+    return [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in nodes]
 
 
 def _with_avoided_nodes(nodes: tuple[str, ...], affinity: Mapping[str, Any]) -> dict[str, Any]:
     """Add a preference for other nodes; not a requirement, since there may be no others."""
     node_affinity = affinity.get("nodeAffinity") or {}
-    # matchFields accepts a single value, so there is one expression per node.
-    expressions = [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in nodes]
     preferences = [
         *(node_affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()),
-        {"weight": 100, "preference": {"matchFields": expressions}},
+        {"weight": 100, "preference": {"matchFields": _expressions_for_other_nodes(nodes)}},
     ]
     node_affinity = {**node_affinity, "preferredDuringSchedulingIgnoredDuringExecution": preferences}
     return {**affinity, "nodeAffinity": node_affinity}

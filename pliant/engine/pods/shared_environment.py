@@ -22,6 +22,7 @@ MAX_INLINE_ENVIRONMENT_BYTES = 256 * 1024
 """The limit of all shared variables: every container of a pod repeats them, and the size of pods is limited."""
 MAX_CONFIG_MAP_BYTES = 1_000_000
 """The limit of all files together: a ConfigMap holds 1 MiB."""
+NO_NODES: Mapping[str, tuple[str, ...]] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +30,8 @@ class SharedEnvironment:
     job: Job
     framework: Framework
     avoided_nodes: tuple[str, ...]
+    excluded_nodes: Mapping[str, tuple[str, ...]]
+    """Nodes with a device fault, by group name."""
     env_entries: Mapping[str, Mapping[str, str]]
     """The `env` entries of the manifest, by the name of the variable."""
     variable_files: Mapping[str, str]
@@ -63,7 +66,12 @@ class SharedEnvironment:
         return [entry for entry in entries if entry["name"] not in overridden_names]
 
 
-def build_shared_environment(job: Job, framework: Framework, avoided_nodes: tuple[str, ...] = ()) -> SharedEnvironment:
+def build_shared_environment(
+    job: Job,
+    framework: Framework,
+    avoided_nodes: tuple[str, ...] = (),
+    excluded_nodes: Mapping[str, tuple[str, ...]] = NO_NODES,
+) -> SharedEnvironment:
     """Compute the shared environment; raise InvalidSpec if the addresses of all replicas exceed a ConfigMap."""
     shared = framework.shared_environment(job)
     variable_files, framework_files = _select_file_variables(job, shared), framework.files(job)
@@ -72,6 +80,7 @@ def build_shared_environment(job: Job, framework: Framework, avoided_nodes: tupl
         job=job,
         framework=framework,
         avoided_nodes=avoided_nodes,
+        excluded_nodes=excluded_nodes,
         env_entries={
             name: {"name": f"{name}_FILE", "value": f"{LONG_VARIABLES_DIR}/{name}"}
             if name in variable_files

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from pliant.embedded.kubelet.pods.status import ContainerRecords, JsonObject, StatusObject, pod_conditions, pod_phase
@@ -39,6 +39,8 @@ class PodStatusWriter:
         self._pending_starts = 0
         self._last_written: StatusObject = {}
         self._write_lock = asyncio.Lock()
+        self.device_statuses: Callable[[str], list[StatusObject]] = lambda _: []
+        """Returns the health of the devices of a container."""
         self.node_connected = asyncio.Event()
         """Cleared while the node has a simulated failure; the status is not written then."""
         self.node_connected.set()
@@ -52,6 +54,10 @@ class PodStatusWriter:
         self._init_records, self._main_records = init_records, main_records
         self._conditions = status.get("conditions") or ()
         self._started_at = status.get("startTime") or format_timestamp(self._clock.now())
+
+    @property
+    def has_published(self) -> bool:
+        return bool(self._last_written)
 
     def hold_writes_until_started(self, container_count: int) -> None:
         """Write nothing until `note_container_started` was called this many more times."""
@@ -73,6 +79,12 @@ class PodStatusWriter:
         for record in self._main_records:
             if record.terminated_state is None:
                 record.set_terminated(now, ContainerExit(137), "ContainerStatusUnknown", message)
+
+    def keep_device_statuses(self) -> None:
+        """Go on reporting the current health of the devices, which the pod is about to release."""
+        names = [record.name for record in (*self._init_records, *self._main_records)]
+        last = {name: self.device_statuses(name) for name in names}
+        self.device_statuses = last.__getitem__
 
     async def republish(self) -> None:
         """Write the status even if it has not changed since the last write."""
@@ -100,13 +112,17 @@ class PodStatusWriter:
             "startTime": self._started_at,
             "hostIP": self._host_address,
             "hostIPs": [{"ip": self._host_address}],
-            "containerStatuses": [record.build_status() for record in self._main_records],
+            "containerStatuses": self._build_container_statuses(self._main_records),
         }
         if self.pod_ip:
             status |= {"podIP": self.pod_ip, "podIPs": [{"ip": self.pod_ip}]}
         if self._init_records:
-            status["initContainerStatuses"] = [record.build_status() for record in self._init_records]
+            status["initContainerStatuses"] = self._build_container_statuses(self._init_records)
         return status
+
+    def _build_container_statuses(self, records: ContainerRecords) -> list[StatusObject]:
+        statuses = [(record.build_status(), self.device_statuses(record.name)) for record in records]
+        return [{**status, "allocatedResourcesStatus": each} if each else status for status, each in statuses]
 
     def _current_phase(self) -> str:
         if self._failure:

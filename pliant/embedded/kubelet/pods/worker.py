@@ -103,6 +103,7 @@ class PodWorker:
             timer.cancel()
         deps.host_ports.release(uid)
         await deps.agent.remove_pod(uid)
+        pod.status_writer.keep_device_statuses()
         await deps.gpus.release(uid)
         await deps.filesystem.remove_volumes(uid)
 
@@ -199,6 +200,7 @@ class PodWorker:
             return False
         if requested:
             await pod.run_until_stopped(gpus.wait_and_allocate(pod.meta.uid, pod_spec["nodeName"], requested))
+            pod.status_writer.device_statuses = partial(gpus.device_statuses, pod.meta.uid, pod_spec)
         return not pod.stopping.is_set()
 
     async def _report_unrunnable(self, main_records: ContainerRecords, reason: str, message: str) -> None:
