@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from typing import Any
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STOP_NOW_SIGNAL = signal.SIGQUIT
+"""Stops a cluster of `pliant up` without waiting for its pods."""
 
 
 class StopSignalHandler:
@@ -29,7 +31,8 @@ class StopSignalHandler:
     def handle_signal(self, signal_number: signal.Signals) -> None:
         """Start a graceful stop, or exit immediately if one is in progress."""
         if self.received_signal is not None:
-            if signal_number is not signal.SIGPIPE:
+            # When a session ends, systemd sends SIGHUP together with SIGTERM.
+            if signal_number not in (signal.SIGPIPE, signal.SIGHUP):
                 _exit_immediately(128 + signal_number)
             return
         self.received_signal = signal_number
@@ -47,18 +50,18 @@ def run_with_signals_deferred(main: Coroutine[Any, Any, int]) -> int:
 
 
 @contextmanager
-def handle_stop_signals() -> Iterator[StopSignalHandler]:
-    """Let stop signals cancel the current task inside the context."""
+def handle_stop_signals(*more: signal.Signals) -> Iterator[StopSignalHandler]:
+    """Let stop signals, and more signals if given, cancel the current task inside the context."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     stop = StopSignalHandler(task)
-    for number in STOP_SIGNALS:
+    for number in (*STOP_SIGNALS, *more):
         loop.add_signal_handler(number, stop.handle_signal, number)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
     try:
         yield stop
     finally:
-        for number in STOP_SIGNALS:
+        for number in (*STOP_SIGNALS, *more):
             loop.remove_signal_handler(number)
 
 

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from pliant.controllers.node_faults import NodeFaultDetector, template_devices
 from pliant.kube.objects import ContainerStatus, ContainerTerminated, Pod, Service
+from pliant.kube.pod_disruptions import find_disruption, has_disruption_reason
 from pliant.model import labels
 from pliant.model.job import Job, Naming
 from pliant.model.messages import Message
@@ -24,14 +25,6 @@ _CREATION_FAILURE_REASONS = frozenset({
 })  # fmt: skip
 _LABEL_NUMBER_PATTERN = re.compile(r"[0-9]{1,9}")
 _FINISHED_PHASES = (PodPhase.SUCCEEDED, PodPhase.FAILED)
-_DISRUPTION_MESSAGES = {
-    "Evicted": "was evicted",
-    "Preempting": "was preempted",
-    "NodeShutdown": "was terminated by the shutdown of its node",
-    "Terminated": "was terminated by the shutdown of its node",
-    "Shutdown": "was terminated by the shutdown of its node",
-}
-"""Reasons of pod failures that the cluster caused, not the program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +91,7 @@ def _observe_pod(pod: Pod, identity: _PodIdentity, counted: frozenset[str], faul
     statuses = [each for each in pod.status.container_statuses if not counted or each.name in counted]
     phase = _pod_phase(pod, statuses, len(counted) or len(pod.spec.containers))
     failed = _first_failed_container(pod, statuses)
+    disruption = find_disruption(pod) if phase is PodPhase.FAILED else None
     return ObservedPod(
         name=meta.name,
         uid=meta.uid,
@@ -122,7 +116,8 @@ def _observe_pod(pod: Pod, identity: _PodIdentity, counted: frozenset[str], faul
         else None,
         node_fault=fault,
         stuck_container=_creation_failure(pod) if phase is PodPhase.SCHEDULED else None,
-        disruption=_disruption_message(pod) if phase is PodPhase.FAILED else "",
+        disruption=_truncate_to_line(disruption.description) if disruption else "",
+        is_disrupted_by_node=disruption is not None and disruption.is_by_node,
         excluded_nodes=labels.excluded_nodes(meta.annotations),
     )
 
@@ -134,6 +129,8 @@ def _observe_service(service: Service) -> ObservedService:
 
 def _pod_phase(pod: Pod, statuses: Sequence[ContainerStatus], container_count: int) -> PodPhase:
     """Return the phase; if only some containers count, it depends on those alone, without waiting for sidecars."""
+    if has_disruption_reason(pod):
+        return PodPhase.FAILED
     if pod.spec.restart_policy == "Never" and statuses:
         terminated = [status.state.terminated for status in statuses]
         if any(failed is not None and failed.exit_code != 0 for failed in terminated):
@@ -202,16 +199,6 @@ def _creation_failure(pod: Pod) -> StuckContainer | None:
         if since is not None and waiting is not None and waiting.reason in _CREATION_FAILURE_REASONS:
             return StuckContainer(container=status.name, reason=waiting.reason, since=since)
     return None
-
-
-def _disruption_message(pod: Pod) -> str:
-    description = _DISRUPTION_MESSAGES.get(pod.status.reason, "")
-    targeted = any(each.type == "DisruptionTarget" and each.status == "True" for each in pod.status.conditions)
-    if targeted and not description:
-        description = "was disrupted by the cluster"
-    if description and pod.status.message:
-        description = f"{description}: {pod.status.message}"
-    return _truncate_to_line(description)
 
 
 def _truncate_to_line(text: str) -> str:

@@ -110,7 +110,8 @@ class BackgroundTask(Protocol):
 
 
 class EmbeddedCluster:
-    def __init__(self, transport: Transport, kubeconfig: Path, url: str, mode: NetworkMode) -> None:
+    def __init__(self, transport: Transport, kubeconfig: Path, url: str, mode: NetworkMode, kubelet: Kubelet) -> None:
+        self._kubelet = kubelet
         self.transport = transport
         self.kubeconfig = kubeconfig
         self.url = url
@@ -120,6 +121,10 @@ class EmbeddedCluster:
         """Return a listening socket for pods, and the address at which pods reach it."""
         agent = self.mode.agent
         return agent.gateway_address, await agent.open_socket("stream", agent.gateway_address, port)
+
+    async def stop_pods(self) -> None:
+        """Terminate all pods within their grace periods; no pod starts any more."""
+        await self._kubelet.shut_down()
 
     @classmethod
     @asynccontextmanager
@@ -183,10 +188,10 @@ class EmbeddedCluster:
                 else mode.api_address_for_pods(url)
             )
             kubernetes_service = KubernetesServiceController(client, api_address)
-            await stack.enter_async_context(
+            kubelet = await stack.enter_async_context(
                 _run_control_plane(config, dependencies, service_index, supervisor, kubernetes_service)
             )
-            yield cls(transport, config.data_dir / "kubeconfig", url, mode)
+            yield cls(transport, config.data_dir / "kubeconfig", url, mode, kubelet)
 
 
 @asynccontextmanager
@@ -196,7 +201,7 @@ async def _run_control_plane(
     service_index: ServiceIndex,
     supervisor: AgentSupervisor,
     kubernetes_service: KubernetesServiceController,
-) -> AsyncIterator[None]:
+) -> AsyncIterator[Kubelet]:
     """Register the nodes, then run the scheduler, the controllers and the kubelet."""
     client, clock, agent = dependencies.client, dependencies.clock, dependencies.agent
     nodes = {
@@ -241,7 +246,7 @@ async def _run_control_plane(
             await informer.wait_synced()
         dependencies.services_synced.set()
         dependencies.filesystem.remove_unknown_pod_files({pod.metadata.uid for pod in pods.store.all()})
-        yield
+        yield kubelet
 
 
 async def _create_gpu_allocator(config: ClusterConfig) -> GpuAllocator:

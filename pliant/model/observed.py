@@ -88,6 +88,8 @@ class ObservedPod:
     """Whether the job's master created the pod, not the operator."""
     disruption: str = ""
     """How the cluster removed the pod through no fault of its own: `was evicted: …`."""
+    is_disrupted_by_node: bool = False
+    """Whether the pod ended because its node was shut down or restarted; that never counts as a restart."""
     excluded_nodes: tuple[str, ...] = ()
     """Nodes on which the pod may not be placed, because they had a device fault when it was created."""
 

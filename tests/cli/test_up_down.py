@@ -97,6 +97,16 @@ def test_without_an_operator_nobody_works_on_jobs_until_one_comes(user: Ordinary
     assert '"message": "operator stopped"' in done.err
 
 
+def test_a_cluster_that_was_never_started_cannot_be_stopped_by_its_name(user: OrdinaryUser) -> None:
+    assert "`pliant up` has not started any" in user.call("down", "--name", "bgi").err
+    assert user.run("up", "--name", "big", "--no-operator").code == 0
+    wrong = user.call("down", "--name", "bgi")
+    assert wrong.code == 2
+    assert "--name: there is no cluster `bgi`; the clusters of `pliant up` are: big" in wrong.err
+    assert user.call("down", "--name", "big", "--purge").code == 0
+    assert user.call("down").code == 0
+
+
 def test_an_operator_without_a_cluster_says_so(user: OrdinaryUser) -> None:
     done = user.call("operator")
     assert done.code == 2

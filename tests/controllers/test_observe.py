@@ -210,6 +210,12 @@ def test_a_pod_that_runs_is_not_stuck() -> None:
         ({"phase": "Failed", "reason": "Evicted", "message": "low on memory"}, "was evicted: low on memory"),
         ({"phase": "Failed", "reason": "Preempting"}, "was preempted"),
         ({"phase": "Failed", "reason": "Terminated"}, "was terminated by the shutdown of its node"),
+        ({"phase": "Failed", "reason": "NodeRestarted"}, "ended with its node, which restarted"),
+        (containers("Failed", ended("main", 255, reason="Unknown")), "ended with its node, which restarted"),
+        (
+            containers("Failed", ended("main", 137, reason="ContainerStatusUnknown")),
+            "ended with its node, which restarted",
+        ),
         (
             {"phase": "Failed", "conditions": [{"type": "DisruptionTarget", "status": "True"}]},
             "was disrupted by the cluster",
@@ -225,9 +231,18 @@ def test_a_pod_that_the_cluster_ended_did_not_fail_by_itself(status: dict[str, A
     [
         containers("Failed", ended("main", 1)),
         containers("Running", running("main")),
+        containers("Failed", ended("main", 255, reason="Error")),
         {"phase": "Failed", "reason": "DeadlineExceeded"},
+        {**containers("Failed", ended("main", 137, reason="ContainerStatusUnknown")), "reason": "DeadlineExceeded"},
         {"phase": "Succeeded", "conditions": [{"type": "DisruptionTarget", "status": "True"}]},
     ],
 )
 def test_other_ends_are_no_disruption(status: dict[str, Any]) -> None:
     assert seen(status).disruption == ""
+
+
+def test_a_program_that_ends_well_because_its_node_shuts_down_has_not_succeeded() -> None:
+    pod = seen({**containers("Failed", ended("main", 0)), "reason": "Terminated"})
+    assert (pod.phase, pod.is_disrupted_by_node) == (PodPhase.FAILED, True)
+    evicted = seen({**containers("Failed", ended("main", 0)), "reason": "Evicted"})
+    assert (evicted.phase, evicted.is_disrupted_by_node) == (PodPhase.FAILED, False)

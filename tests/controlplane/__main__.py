@@ -110,7 +110,7 @@ def _serve(args: Namespace, home: ClusterStateDir, tell: NotifyReady) -> int:
         if args.kwok:
             plane.start_kwok()
         told = {"url": plane.url, "kubeconfig": str(plane.kubeconfig)}
-        claim.publish(RunningCluster(pid=os.getpid(), **told))
+        claim.publish(RunningCluster(pid=os.getpid(), url=told["url"], kubeconfig=told["kubeconfig"]))
         tell(told)
         if args.owner is None:
             signal.pause()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -91,3 +92,16 @@ def test_taking_away_one_who_has_ended_changes_nothing(outcome: ReplicaOutcome) 
     gone = decided(job, seeing(make_pod(0), LEAVING))
     assert not is_transition(gone)
     assert names(gone, CreatePod) == []
+
+
+@pytest.mark.parametrize(("is_by_node", "counted", "phase"), [(True, {}, None), (False, {}, JobPhase.FAILED)])
+def test_even_where_disruptions_count_one_by_the_shutdown_of_the_node_does_not(
+    is_by_node: bool, counted: dict[RestartCause, int], phase: JobPhase | None
+) -> None:
+    rule = replace(restarting(limit=0), counts_disruptions=True)
+    job = make_job(make_group(size=1, restart=rule), state=of_workers(applied_size=1))
+    gone = make_pod(0, PodPhase.FAILED, disruption="was terminated", is_disrupted_by_node=is_by_node)
+    state = intent_of(decided(job, seeing(gone)))
+    assert state.group("worker").restarts_by_cause == counted
+    assert (state.outcome.phase if state.outcome else None) is phase
+    assert state.group("worker").attempt == int(is_by_node)

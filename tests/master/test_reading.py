@@ -142,6 +142,10 @@ def test_how_a_member_ended_is_read() -> None:
     assert node.ended_at == datetime(2029, 12, 31, 23, 59, 30, tzinfo=UTC)
     evicted = one(pod(phase="Failed", reason="Evicted"))
     assert (evicted.exit_code, evicted.reason, evicted.ended_at) == (None, "Evicted", NOW)
+    assert evicted.status is MemberStatus.LOST
+    saved = [{"name": "main", "state": {"terminated": {"exitCode": 1}}}]
+    assert one(pod(phase="Failed", reason="Terminated", containerStatuses=saved)).status is MemberStatus.LOST
+    assert one(pod(phase="Failed", containerStatuses=saved)).status is MemberStatus.FAILED
 
 
 def test_why_a_member_does_not_start_is_read() -> None:

@@ -17,6 +17,7 @@ from pliant.kube.client import KubeClient
 from pliant.kube.client_config import create_transport
 from pliant.runtime.clock import SystemClock
 from tests.cli.ordinary_user import OrdinaryUser
+from tests.node.running import eventually
 from tests.scenarios.cluster import an_ordinary_user
 from tests.scenarios.host import descendants, expect_gone
 from tests.scenarios.jobs import FOREVER, group, job, per_attempt
@@ -55,17 +56,28 @@ def stopped(user: OrdinaryUser) -> None:
     assert user.run("down").code == 0
 
 
-@pytest.mark.parametrize("ended", [killed, stopped])
-async def test_jobs_outlive_their_cluster(user: OrdinaryUser, ended: Callable[[OrdinaryUser], None]) -> None:
+def stopped_now(user: OrdinaryUser) -> None:
+    assert user.run("down", "--now").code == 0
+
+
+ONCE_MORE = per_attempt(FOREVER, "exit 0")
+POLITE = per_attempt("trap 'exit 0' TERM; while :; do sleep 0.1; done", "echo once more")
+
+
+@pytest.mark.parametrize("ended", [killed, stopped, stopped_now])
+async def test_jobs_outlive_their_cluster_at_no_charge(
+    user: OrdinaryUser, ended: Callable[[OrdinaryUser], None]
+) -> None:
     namespace = f"scene-{uuid.uuid4().hex[:8]}"
     async with up(user) as client:
         scene = Scene(client, namespace)
         await scene.open()
-        again = group(per_attempt(FOREVER, "exit 0"), 2, restartPolicy="Always", restartLimit=3)
+        again = group(ONCE_MORE, 2, restartPolicy="Always", restartLimit=0)
         await scene.submit(job("again", {"worker": again}))
-        await scene.submit(job("once", {"worker": group(FOREVER)}))
+        await scene.submit(job("once", {"worker": group(ONCE_MORE)}))
+        await scene.submit(job("polite", {"worker": group(POLITE)}, cleanPodPolicy="None"))
         await scene.submit(job("done", {"worker": group("echo trained")}, cleanPodPolicy="None"))
-        for name in ("again", "once"):
+        for name in ("again", "once", "polite"):
             await scene.until_phase(name, "Running")
         await scene.until_phase("done", "Succeed")
         await scene.close()
@@ -73,10 +85,31 @@ async def test_jobs_outlive_their_cluster(user: OrdinaryUser, ended: Callable[[O
     assert user.processes() == []
 
     async with up(user) as client, a_scene(client, namespace) as scene:
-        await scene.until_phase("again", "Succeed")
-        assert scene.status("again")["RestartCount"] == {"worker": 1}
-        await scene.until_phase("once", "Failed")
-        [cause] = scene.message("once").details
-        assert "the cluster stopped while" in text_of(cause)
+        for name in ("again", "once", "polite"):
+            status = await scene.until_phase(name, "Succeed")
+            assert status["RestartCount"] == {"worker": 0}
+            assert "rootCause" not in status
+            disruptions = [entry for entry in scene.timeline(name) if entry.reason == "Disrupted"]
+            causes = [cause for entry in disruptions for cause in entry.message.details]
+            assert causes
+            assert all("the cluster" in text_of(cause, "disruption") for cause in causes)
+        assert await scene.log("polite-worker-0") == "once more\n"
         assert scene.phase("done") == "Succeed"
         assert await scene.log("done-worker-0") == "trained\n"
+
+
+async def test_programs_have_their_grace_period_when_the_cluster_stops(user: OrdinaryUser) -> None:
+    at = user.home
+    saving = f"trap 'sleep 2; echo saved >> {at}/saved; exit 0' TERM; touch {at}/up; while :; do sleep 0.1; done"
+    patient = group(saving)
+    patient["template"]["spec"]["terminationGracePeriodSeconds"] = 20
+    async with up(user) as client:
+        scene = Scene(client, f"scene-{uuid.uuid4().hex[:8]}")
+        await scene.open()
+        await scene.submit(job("t", {"worker": patient}))
+        await scene.until_phase("t", "Running")
+        await eventually((user.home / "up").exists, what="the program runs")
+        await scene.close()
+        ended = user.run("down")
+    assert "waiting for 1 pod to terminate: t-worker-0 (grace period 20s" in ended.err
+    assert (user.home / "saved").read_text() == "saved\n"

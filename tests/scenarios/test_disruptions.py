@@ -23,6 +23,7 @@ WORDS = {
     "NodeShutdown": "was terminated by the shutdown of its node",
     "Terminated": "was terminated by the shutdown of its node",
     "Shutdown": "was terminated by the shutdown of its node",
+    "NodeRestarted": "ended with its node, which restarted",
 }
 """What kubelets write as the reason of a pod that they have ended, and what is told of it."""
 

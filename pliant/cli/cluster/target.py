@@ -120,10 +120,7 @@ def list_local_clusters(environment: Mapping[str, str]) -> list[LocalCluster]:
 
 
 def list_running_persistent_clusters(environment: Mapping[str, str]) -> list[tuple[ClusterStateDir, RunningCluster]]:
-    root = ClusterStateDir.for_cluster("default", environment).path.parent
-    names = sorted(lock.parent.name for lock in root.glob("*/lock")) if root.is_dir() else []
-    dirs = [ClusterStateDir(name, root / name) for name in names]
-    found = [(state_dir, state_dir.running_cluster()) for state_dir in dirs]
+    found = [(state_dir, state_dir.running_cluster()) for state_dir in ClusterStateDir.list_all(environment)]
     return [(state_dir, running) for state_dir, running in found if running is not None and running.kubeconfig]
 
 

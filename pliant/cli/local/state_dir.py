@@ -27,6 +27,7 @@ class RunningCluster:
     kubeconfig: str = ""
     since: str = ""  # start time in ISO 8601
     network: str = ""  # private or host
+    is_stopping: bool = False  # whether it only waits for its pods to terminate
 
 
 class ClusterAlreadyRunning(UserError):
@@ -48,6 +49,13 @@ class ClusterStateDir:
         pliant_home, data_home = environment.get("PLIANT_HOME"), environment.get("XDG_DATA_HOME")
         root = Path(pliant_home) if pliant_home else Path(data_home or Path.home() / ".local" / "share") / "pliant"
         return cls(name, root.absolute() / name)
+
+    @classmethod
+    def list_all(cls, environment: Mapping[str, str]) -> list[ClusterStateDir]:
+        """Return the directories of all clusters of this user, running or not, by name."""
+        root = cls.for_cluster("default", environment).path.parent
+        names = sorted(lock.parent.name for lock in root.glob("*/lock")) if root.is_dir() else []
+        return [cls(name, root / name) for name in names]
 
     @property
     def log_file(self) -> Path:

@@ -54,6 +54,7 @@ class Kubelet:
         """Nodes with a simulated failure: they neither receive changes of pods nor report their status."""
         self._recovered_nodes: set[str] = set()
         """Nodes that were disconnected before."""
+        self._is_shutting_down = False
         self._tasks: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
@@ -72,11 +73,23 @@ class Kubelet:
             return
         tracked = self._tracked_pods.get(new.metadata.uid)
         if tracked is None:
-            if new.is_finished and new.metadata.deletion_timestamp is None:
+            if self._is_shutting_down or (new.is_finished and new.metadata.deletion_timestamp is None):
                 return
             tracked = self._track_pod(new)
         if new.metadata.deletion_timestamp is not None:
             self._terminate_pod(tracked, new.metadata)
+
+    async def shut_down(self) -> None:
+        """Terminate all pods within their grace periods, as a kubelet does when its machine shuts down."""
+        self._is_shutting_down = True
+        unfinished = [tracked for tracked in self._tracked_pods.values() if not tracked.is_finished]
+        for tracked in unfinished:
+            if tracked.node in self._disconnected_nodes:
+                tracked.worker.context.stop_containers(0)  # processes that are paused cannot terminate themselves
+            else:
+                tracked.worker.shut_down()
+        if tasks := [tracked.task for tracked in unfinished if tracked.task is not None]:
+            await asyncio.wait(tasks)
 
     def simulate_node_crash(self, node: str) -> None:
         """Simulate the crash of a node: kill all its processes without any report."""

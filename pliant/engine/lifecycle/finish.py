@@ -184,7 +184,7 @@ def _disruption_outcome(context: Context) -> JobOutcome | None:
     for replica in context.replicas.list_engine_managed():
         group = replica.rank.group
         is_disrupted = replica.state in (ReplicaState.TERMINATING, ReplicaState.DISRUPTED)
-        is_counted = is_disrupted and group.restart_rule.counts_disruptions
+        is_counted = is_disrupted and group.restart_rule.counts_disruptions and not replica.is_disrupted_by_node
         if is_counted and not has_restarts_left(group, context.state.group(group.name)):
             cause = _limit_message(group, group.restart_rule.limit or 0, failure_message(replica))
             return JobOutcome(phase=JobPhase.FAILED, message=cause, at=context.now)

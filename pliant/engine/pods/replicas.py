@@ -66,6 +66,11 @@ class Replica:
         return ReplicaOutcome.FAILED if self.state in (ReplicaState.FAILED, ReplicaState.LOST) else None
 
     @property
+    def is_disrupted_by_node(self) -> bool:
+        """Whether the replica ended because its node was shut down or restarted."""
+        return self.state is ReplicaState.DISRUPTED and self.pod is not None and self.pod.is_disrupted_by_node
+
+    @property
     def failure_cause(self) -> RestartCause:
         """The cause of a failure; one on a faulty node is attributed to the node."""
         return RestartCause.NODE if self.pod is not None and self.pod.node_fault is not None else RestartCause.APP

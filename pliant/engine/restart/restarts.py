@@ -80,10 +80,13 @@ def _count_restart(group_state: GroupState, request: RestartRequest, now: dateti
     # A node failure that hits eight replicas is one round of restarts, not eight.
     is_repeated = request.scope is not RestartScope.POD or replica.rank.attempt >= group_state.streak_start_attempt
     stuck = replica.pod.stuck_container if request.cause is RestartCause.CREATION and replica.pod else None
+    # Where disruptions count against the limit, one that does not is not counted at all.
+    if not (request.is_exempt_from_limit and replica.rank.group.restart_rule.counts_disruptions):
+        counts = {**counts, request.cause: counts.get(request.cause, 0) + 1}
     return replace(
         group_state,
         attempt=attempt,
-        restarts_by_cause={**counts, request.cause: counts.get(request.cause, 0) + 1},
+        restarts_by_cause=counts,
         last_restart_at=now,
         restart_streak=1 if is_reset else group_state.restart_streak + is_repeated,
         streak_start_attempt=attempt if is_reset or is_repeated else group_state.streak_start_attempt,

@@ -17,6 +17,7 @@ from pliant.frontends.elasticjob.types import (
 from pliant.frontends.spec.decoding import decode
 from pliant.frontends.status.engine_state import load_state, raw_status
 from pliant.kube.objects import ContainerStatus, Pod
+from pliant.kube.pod_disruptions import find_disruption
 from pliant.kube.quantity import parse_quantity
 from pliant.master.model import (
     Heartbeat,
@@ -170,7 +171,12 @@ def _member_from_pod(pod: Pod, heartbeats: Mapping[MemberKey, Heartbeat], now: d
 
 
 def _member_status(pod: Pod) -> MemberStatus:
-    """Derive the status from the phase; a pod that is deleted while it runs is lost, as its member was not removed."""
+    """Derive the status from the phase; a pod that is deleted while it runs is lost, as its member was not removed.
+
+    So is a pod that the cluster ended.
+    """
+    if pod.status.phase == "Failed" and find_disruption(pod) is not None:
+        return MemberStatus.LOST
     status = _STATUS_BY_PHASE.get(pod.status.phase, MemberStatus.LOST)
     if pod.metadata.deletion_timestamp is not None and status in (MemberStatus.PENDING, MemberStatus.RUNNING):
         return MemberStatus.LOST

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-import select
 import shutil
 import signal
 import sys
@@ -11,27 +11,36 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from pliant.cli.local.state_dir import ClusterStateDir, RunningCluster
+from pliant.cli.shutdown import STOP_NOW_SIGNAL
+from pliant.errors import UserError
 
-STOP_TIMEOUT_MS = 20_000  # time that a cluster has to stop its pods gracefully
+STOP_TIMEOUT_SECONDS = 20.0  # time that a cluster has to stop, in addition to the grace periods of its pods
 
 DESCRIPTION = "Stop a local cluster. Its data stays for the next `pliant up`, unless --purge is given."
 EPILOG = """\
+Programs get SIGTERM, and SIGKILL after the terminationGracePeriodSeconds of their pod (30 by default). The next
+`pliant up` replaces the pods of jobs; this does not count as a restart.
+
 examples:
   pliant down                 stop the cluster and keep its data
+  pliant down --now           kill all programs at once
   pliant down --purge         stop the cluster and delete its data
 """
 
 
 def configure(parser: ArgumentParser) -> None:
-    parser.add_argument("--name", default="default", help="Name of the cluster (default)")
+    parser.add_argument("--name", help="Name of the cluster (default)")
+    parser.add_argument("--now", action="store_true", help="Do not wait until programs have terminated: kill them")
     parser.add_argument("--purge", action="store_true", help="Also delete its data, except a directory of --data")
 
 
 def execute(args: Namespace) -> int:
-    state_dir = ClusterStateDir.for_cluster(args.name, os.environ)
+    state_dir = ClusterStateDir.for_cluster(args.name or "default", os.environ)
+    if args.name and not state_dir.path.exists():
+        raise UserError(_unknown_name_text(args.name))
     running = state_dir.running_cluster()
     if running is not None:
-        _stop_process(state_dir, running)
+        _stop_process(state_dir, running, is_graceful=not args.now)
         sys.stderr.write(f"cluster `{state_dir.name}` stopped\n")
     else:
         sys.stderr.write(f"cluster `{state_dir.name}` is not running\n")
@@ -46,8 +55,16 @@ def execute(args: Namespace) -> int:
     return 0
 
 
-def _stop_process(state_dir: ClusterStateDir, running: RunningCluster) -> None:
-    """Send SIGTERM, then SIGKILL; never signal another pidfd that has reused the PID."""
+def _unknown_name_text(name: str) -> str:
+    known = [state_dir.name for state_dir in ClusterStateDir.list_all(os.environ)]
+    clusters = f"the clusters of `pliant up` are: {', '.join(known)}" if known else "`pliant up` has not started any"
+    return f"--name: there is no cluster `{name}`; {clusters}"
+
+
+def _stop_process(state_dir: ClusterStateDir, running: RunningCluster, *, is_graceful: bool) -> None:
+    """Stop the process of a cluster; never signal another process that has reused the PID."""
+    from pliant.cli.local.cluster_stop import wait_for_exit, wait_for_pods_and_exit
+
     try:
         pidfd = os.pidfd_open(running.pid)
     except ProcessLookupError:
@@ -57,12 +74,16 @@ def _stop_process(state_dir: ClusterStateDir, running: RunningCluster) -> None:
         current = state_dir.running_cluster()
         if current is None or current.pid != running.pid:
             return
-        for signal_number in (signal.SIGTERM, signal.SIGKILL):
-            signal.pidfd_send_signal(pidfd, signal_number)
-            poll = select.poll()
-            poll.register(pidfd, select.POLLIN)
-            if poll.poll(STOP_TIMEOUT_MS):
-                return
+        if is_graceful:
+            if not current.is_stopping:  # a second signal would end the programs at once
+                signal.pidfd_send_signal(pidfd, signal.SIGTERM)
+            has_ended = asyncio.run(wait_for_pods_and_exit(pidfd, running, STOP_TIMEOUT_SECONDS))
+        else:
+            signal.pidfd_send_signal(pidfd, STOP_NOW_SIGNAL)
+            has_ended = asyncio.run(wait_for_exit(pidfd, STOP_TIMEOUT_SECONDS))
+        if not has_ended:
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            asyncio.run(wait_for_exit(pidfd, STOP_TIMEOUT_SECONDS))
     except ProcessLookupError:
         return
     finally:

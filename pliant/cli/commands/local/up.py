@@ -22,7 +22,7 @@ from pliant.cli.input.local_cluster_options import (
 )
 from pliant.cli.input.problems import first_pliant_error
 from pliant.cli.local.state_dir import ClusterStateDir, RunningCluster, lock_data_dir
-from pliant.cli.shutdown import handle_stop_signals, run_with_signals_deferred
+from pliant.cli.shutdown import STOP_NOW_SIGNAL, handle_stop_signals, run_with_signals_deferred
 from pliant.errors import UnsupportedEnvironment
 from pliant.runtime.clock import SystemClock
 from pliant.runtime.log_setup import configure_logging
@@ -96,20 +96,20 @@ def _run_cluster(args: Namespace, state_dir: ClusterStateDir, notify_ready: Noti
 async def _run_until_stopped(
     args: Namespace, config: ClusterConfig, lock: ClusterLock, notify_ready: NotifyReady
 ) -> int:
-    """Run the cluster until a stop signal arrives."""
+    """Run the cluster until a stop signal arrives, then terminate its pods."""
     from pliant.embedded.cluster import EmbeddedCluster
 
-    with handle_stop_signals() as stop:
+    with handle_stop_signals(STOP_NOW_SIGNAL) as stop:
         try:
-            async with AsyncExitStack() as stack:
-                cluster = await stack.enter_async_context(EmbeddedCluster.start(config))
-                await _start_operator(args, cluster, stack)
-                started_at = SystemClock().now().isoformat(timespec="seconds")
-                mode, kubeconfig = cluster.mode, str(cluster.kubeconfig)
-                running = RunningCluster(pid=os.getpid(), url=cluster.url, kubeconfig=kubeconfig, since=started_at)
-                lock.publish(replace(running, network=mode.name))
-                notify_ready({"url": cluster.url, "kubeconfig": kubeconfig, "notice": mode.fallback_notice})
-                await asyncio.Event().wait()
+            async with EmbeddedCluster.start(config) as cluster:
+                try:
+                    await _run_operator(args, cluster, lock, notify_ready)
+                except asyncio.CancelledError:
+                    # The operator has ended, so that it does not replace the pods.
+                    if stop.received_signal not in (None, STOP_NOW_SIGNAL):
+                        lock.publish(replace(_describe_running(cluster), is_stopping=True))
+                        await cluster.stop_pods()
+                    raise
         except asyncio.CancelledError:
             if stop.received_signal is None:
                 raise
@@ -118,6 +118,28 @@ async def _run_until_stopped(
         except OSError as error:
             raise _explain_port_error(error, args.port) from error
     return 0
+
+
+async def _run_operator(
+    args: Namespace, cluster: EmbeddedCluster, lock: ClusterLock, notify_ready: NotifyReady
+) -> None:
+    """Run the operator of a cluster until cancelled, and tell others how to reach the cluster."""
+    async with AsyncExitStack() as stack:
+        await _start_operator(args, cluster, stack)
+        lock.publish(_describe_running(cluster))
+        notice = cluster.mode.fallback_notice
+        notify_ready({"url": cluster.url, "kubeconfig": str(cluster.kubeconfig), "notice": notice})
+        await asyncio.Event().wait()
+
+
+def _describe_running(cluster: EmbeddedCluster) -> RunningCluster:
+    return RunningCluster(
+        pid=os.getpid(),
+        url=cluster.url,
+        kubeconfig=str(cluster.kubeconfig),
+        since=SystemClock().now().isoformat(timespec="seconds"),
+        network=cluster.mode.name,
+    )
 
 
 def _explain_port_error(error: OSError, port: int) -> Exception:
@@ -162,6 +184,12 @@ def _has_other_options(args: Namespace) -> bool:
 
 
 def _print_already_running(state_dir: ClusterStateDir, running: RunningCluster, has_ignored_options: bool) -> int:
+    if running.is_stopping:
+        sys.stderr.write(
+            f"cluster `{state_dir.name}` is stopping and waits for its pods (pid {running.pid}); "
+            "start it again when it has stopped, or do not wait: pliant down --now\n"
+        )
+        return 1
     if not running.url:
         sys.stderr.write(f"cluster `{state_dir.name}` is already starting (pid {running.pid})\n")
         return 1

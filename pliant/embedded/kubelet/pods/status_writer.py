@@ -56,6 +56,11 @@ class PodStatusWriter:
         self._started_at = status.get("startTime") or format_timestamp(self._clock.now())
 
     @property
+    def has_started_containers(self) -> bool:
+        records = (*self._init_records, *self._main_records)
+        return any(record.is_running or record.terminated_state is not None for record in records)
+
+    @property
     def has_published(self) -> bool:
         return bool(self._last_written)
 

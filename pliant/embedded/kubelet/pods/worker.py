@@ -24,6 +24,8 @@ from pliant.kube.resources import PODS
 _KILLED_EXIT = ContainerExit(137, int(signal.SIGKILL))
 _NODE_RESTARTED_REASON = "NodeRestarted"
 _CREATING_REASON = "ContainerCreating"
+_NODE_SHUTDOWN_REASON = "Terminated"
+_NODE_SHUTDOWN_MESSAGE = "the cluster was stopped while the pod was running"
 
 
 class PodWorker:
@@ -51,6 +53,19 @@ class PodWorker:
         pod.cancel_kill_timer()
         pod.status_writer.mark_pod_stopped()
         await pod.status_writer.publish_if_changed()
+
+    def shut_down(self) -> None:
+        """Terminate the containers within the grace period of the pod, because the node shuts down.
+
+        A pod that is not restarted by its kubelet has then failed. Others, and those that have not started, keep
+        their status, so that they run again when the node is back.
+        """
+        writer = self.context.status_writer
+        if self._restart_policy == "Never" and writer.has_started_containers:
+            writer.set_failed(_NODE_SHUTDOWN_REASON, _NODE_SHUTDOWN_MESSAGE)
+        else:
+            writer.node_connected.clear()
+        self.context.stop_containers(self._grace_period)
 
     def _may_run(self, init_records: ContainerRecords, main_records: ContainerRecords) -> bool:
         """Return whether to run the pod, after its interrupted containers were recorded as killed."""
