@@ -208,7 +208,8 @@ async def _run_control_plane(
         name: resolve_node_capacity(cpu=config.node_cpu, memory=config.node_memory, gpu=len(gpus))
         for name, gpus in dependencies.gpus.gpus_by_node.items()
     }
-    await replace_registered_nodes(client, nodes, agent.gateway_address, clock.now())
+    annotations = dependencies.filesystem.node_annotations
+    await replace_registered_nodes(client, nodes, agent.gateway_address, clock.now(), annotations)
     scheduler = Scheduler(client, clock, PodEventRecorder(client, clock, DEFAULT_SCHEDULER_NAME))
     kubelet = Kubelet(dependencies, nodes)
     taints, evictions = NodeConditionTaintController(client, clock), TaintEvictionController(client, clock)

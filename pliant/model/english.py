@@ -181,6 +181,9 @@ TEMPLATES: Final[Mapping[str, str | Callable[[Message], str]]] = {
     MessageReason.DISRUPTED_REPLACED: "{details}; replaced without counting a restart",
     MessageReason.RESTART_LIMIT_REACHED: _render_limit,
     MessageReason.JOB_RESTART_LIMIT_REACHED: _render_limit,
+    MessageReason.PROGRAM_CANNOT_START: (
+        "{details}; the program cannot start: it ended this way {count} times within 2s of its start"
+    ),
     MessageReason.MASTER_IDLE: "the master has not requested replicas; restarting it",
     MessageReason.TRAINING_COMPLETED: "training completed",
     MessageReason.ALL_REPLICAS_SUCCEEDED: "all replicas succeeded",

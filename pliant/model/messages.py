@@ -72,6 +72,7 @@ class MessageReason(StrEnum):
     DISRUPTED_REPLACED = "DisruptedReplaced"
     RESTART_LIMIT_REACHED = "RestartLimitReached"
     JOB_RESTART_LIMIT_REACHED = "JobRestartLimitReached"
+    PROGRAM_CANNOT_START = "ProgramCannotStart"
     MASTER_IDLE = "MasterIdle"
 
     # The end of a job.

@@ -165,6 +165,16 @@ class PlanExecution(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     """The UIDs of pods to delete that the master created."""
 
 
+class StartFailure(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A program that ended right after its start, and how often in a row it did so in the same way."""
+
+    cause: str
+    """The line of its log that tells why, such as `ModuleNotFoundError: No module named 'torch'`."""
+    count: int
+    attempt: int
+    """The attempt after the last of these failures; failures of earlier attempts have been counted."""
+
+
 class GroupState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The state of one replica group.
 
@@ -206,6 +216,8 @@ class GroupState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
     restart_streak: int = 0
     """The number of restart rounds in quick succession; determines the backoff."""
     streak_start_attempt: int = 0
+    start_failure: StartFailure | None = None
+    """Why the program of the group cannot start; None if it can, as far as is known."""
 
     def min_attempt(self, index: int) -> int:
         """Return the lowest attempt at which the pod of this index is not stale."""

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from pliant.cli.explain.failure_hints import suggest_fix
+from pliant.cli.explain.failure_hints import LocalPrograms, explain_start_failure, suggest_fix
+from pliant.kube.objects import Node, ObjectMeta
 from pliant.model.observed import PodExit
+from pliant.model.state import StartFailure
+
+HERE = LocalPrograms("/nowhere", "/home/ada/jobs")
 
 
 @pytest.mark.parametrize(
     ("code", "said", "helps"),
     [
-        (1, "ModuleNotFoundError: No module named 'torch'", "this Python has no module `torch`;"),
+        (
+            1,
+            "ModuleNotFoundError: No module named 'torch'",
+            "this Python has no module `torch`; local pods use the programs on your PATH",
+        ),
         (1, "/usr/bin/python3: No module named torch.distributed", "this Python has no module `torch.distributed`"),
         (
             2,
@@ -29,13 +39,37 @@ from pliant.model.observed import PodExit
     ],
 )
 def test_advice_by_last_words_and_exit_code(code: int, said: str, helps: str) -> None:
-    found = suggest_fix(PodExit(code=code), said.splitlines())
+    found = suggest_fix(PodExit(code=code), said.splitlines(), HERE)
     assert helps in found
     assert bool(helps) == bool(found)
 
 
 def test_advice_by_the_reason() -> None:
-    assert "increase the memory in resources.limits" in suggest_fix(PodExit(code=137, reason="OOMKilled"), ())
+    assert "increase the memory in resources.limits" in suggest_fix(PodExit(code=137, reason="OOMKilled"), (), HERE)
     message = 'exec: "pyton3": executable file not found in $PATH'
-    assert "check the spelling" in suggest_fix(PodExit(code=128, reason="StartError", message=message), ())
-    assert suggest_fix(None, ()) == ""
+    assert "check the spelling" in suggest_fix(PodExit(code=128, reason="StartError", message=message), (), HERE)
+    assert suggest_fix(None, (), HERE) == ""
+
+
+def test_advice_names_the_python_and_the_directory_of_local_pods_and_the_image_of_others(tmp_path: Path) -> None:
+    python = tmp_path / "python3"
+    python.touch(mode=0o755)
+    node = Node(metadata=ObjectMeta(name="n", annotations={"pliant/path": str(tmp_path), "pliant/workspace": "/jobs"}))
+    local = LocalPrograms.of_nodes([node])
+    module, file = ["No module named 'torch'"], ["python3: can't open file '/jobs/a.py': [Errno 2] No such file"]
+    assert suggest_fix(None, module, local).startswith(f"{python} has no module `torch`;")
+    assert "--mount DIR:/PATH" in suggest_fix(None, module, local)
+    assert suggest_fix(None, file, local).startswith("programs start in /jobs; change it with --workspace")
+    elsewhere = LocalPrograms.of_nodes([Node(metadata=ObjectMeta(name="n"))])
+    assert suggest_fix(None, module, elsewhere) == (
+        "the Python of the image has no module `torch`: install it in the image"
+    )
+    assert "the file must be in the image" in suggest_fix(None, file, elsewhere)
+
+
+def test_a_program_that_cannot_start_is_explained_with_its_fix() -> None:
+    failure = StartFailure(cause="sh: 1: pyhton3: not found", count=2, attempt=2)
+    told = explain_start_failure("worker", failure, HERE)
+    assert told.startswith(
+        "worker ended 2 times within 2s of its start: sh: 1: pyhton3: not found; suggestion: check the spelling"
+    )

@@ -111,6 +111,21 @@ def test_a_program_that_is_not_there_ends_the_run(user: OrdinaryUser) -> None:
     assert "suggestion: check the spelling; local pods use" in done.err
 
 
+def test_a_program_that_cannot_start_is_explained_the_second_time_and_given_up_the_third(user: OrdinaryUser) -> None:
+    text = job('exec python3 -c "import nosuchmodule"')
+    text = text.replace(
+        "      replicas: 1\n", "      replicas: 1\n      restartPolicy: OnFailure\n      restartLimit: 9\n"
+    )
+    done = user.run("run", user.write("job.yaml", text))
+    assert done.code == 1
+    second = "worker ended 2 times within 2s of its start: ModuleNotFoundError: No module named 'nosuchmodule'; "
+    assert done.err.count(second) == 1
+    assert done.err.index(second) < done.err.index("restart 2 of 9")
+    assert "/python3 has no module `nosuchmodule`" in done.err
+    assert "2 restarts: worker-0 exited with code 1" in done.err
+    assert "the program cannot start" in done.err
+
+
 # The worker must be up within the time limit, and the run lasts that long; test_session.py shows the same verdict.
 @pytest.mark.deep
 def test_a_job_that_hangs_is_given_up_in_time(user: OrdinaryUser) -> None:

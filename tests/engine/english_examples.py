@@ -123,6 +123,13 @@ EXAMPLES: dict[MessageReason, tuple[Message, str]] = {
         message(R.JOB_RESTART_LIMIT_REACHED, [EXITED], limit=1),
         "worker-1 exited with code 3: no data; the job has used its 1 restart",
     ),
+    R.PROGRAM_CANNOT_START: (
+        message(R.PROGRAM_CANNOT_START, [EXITED], count=3),
+        (
+            "worker-1 exited with code 3: no data; "
+            "the program cannot start: it ended this way 3 times within 2s of its start"
+        ),
+    ),
     R.MASTER_IDLE: (message(R.MASTER_IDLE), "the master has not requested replicas; restarting it"),
     R.TRAINING_COMPLETED: (message(R.TRAINING_COMPLETED), "training completed"),
     R.ALL_REPLICAS_SUCCEEDED: (message(R.ALL_REPLICAS_SUCCEEDED), "all replicas succeeded"),

@@ -154,3 +154,18 @@ async def test_a_pod_deleted_by_hand_comes_back_at_no_charge(scene: Scene) -> No
     assert scene.status("t")["RestartCount"] == {"worker": 0}
     assert scene.phases("t")[-1] == "Running"
     assert "Restarting" not in scene.phases("t")
+
+
+@pytest.mark.on_real
+async def test_a_program_that_cannot_start_is_given_up_after_three_times_not_after_all_restarts(scene: Scene) -> None:
+    missing = "echo \"ModuleNotFoundError: No module named 'torch'\"; exit 1"
+    rules: dict[str, Any] = {"restartPolicy": "OnFailure", "restartLimit": 9}
+    sizes = {"Pod": 1, "Replica": 2, "All": 2}
+    for scope, size in sizes.items():
+        await scene.submit(job(scope.lower(), {"worker": group(missing, size, restartScope=scope, **rules)}))
+    for scope, size in sizes.items():
+        status = await scene.until_phase(scope.lower(), "Failed")
+        causes = scene.message(scope.lower()).details
+        assert {cause.reason for cause in causes} == {MessageReason.PROGRAM_CANNOT_START}
+        assert status["RestartCount"] == {"worker": 2}
+        assert {len(scene.attempts(f"{scope.lower()}-worker-{index}")) for index in range(size)} == {3}

@@ -3,29 +3,56 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterable, Sequence
 from signal import Signals
+from typing import NamedTuple
 
+from pliant.embedded.program_annotations import PATH_ANNOTATION, WORKSPACE_ANNOTATION
+from pliant.kube.objects import Node
 from pliant.model.observed import PodExit
+from pliant.model.state import StartFailure
 
 _MEMORY_FIX = "use a smaller batch, or increase the memory in resources.limits"
-_PROGRAM_FIX = "local pods use the programs on your PATH, not the image: install it, or activate its environment"
+_LOCAL_PROGRAMS = "local pods use the programs on your PATH, not the image"
+_LOCAL_FIX = "start Pliant in the environment that has it, or mount its directory: --mount DIR:/PATH"
+
+
+class _Fix(NamedTuple):
+    """A line in a log, and what helps: on a local cluster, and on others if that differs."""
+
+    pattern: str
+    local: str
+    remote: str = ""
+
+
 # the first matching pattern counts
 _LOG_PATTERN_FIXES = (
-    (r"No module named '?(?P<name>[\w.]+)", "this Python has no module `{name}`; " + _PROGRAM_FIX),
-    (r"executable file not found|command not found|: not found$", "check the spelling; " + _PROGRAM_FIX),
-    (
-        r"can't open file|No such file or directory",
-        "programs start in the directory of the first FILE; change it with --workspace or workingDir",
+    _Fix(
+        r"No module named '?(?P<name>[\w.]+)",
+        f"{{python}} has no module `{{name}}`; {_LOCAL_PROGRAMS}: install it, {_LOCAL_FIX}",
+        "the Python of the image has no module `{name}`: install it in the image",
     ),
-    (r"CUDA out of memory|torch\.(cuda\.)?OutOfMemoryError", "use a smaller batch, or more GPUs"),
-    (r"MemoryError|Cannot allocate memory", _MEMORY_FIX),
-    (r"No space left on device", "free space on the disk or in /dev/shm"),
-    (
+    _Fix(
+        r"executable file not found|command not found|: not found$",
+        f"check the spelling; {_LOCAL_PROGRAMS}: install it, {_LOCAL_FIX}",
+        "check the spelling, and that the image contains the program",
+    ),
+    _Fix(r"(?i)exec format error", "the program was built for another CPU, or it is a script without a `#!` line"),
+    _Fix(
+        r"can't open file|No such file or directory",
+        "programs start in {workspace}; change it with --workspace or workingDir, or mount the directory of the file: "
+        "--mount DIR:/PATH",
+        "check the path and the workingDir: the file must be in the image or in a volume",
+    ),
+    _Fix(r"CUDA out of memory|torch\.(cuda\.)?OutOfMemoryError", "use a smaller batch, or more GPUs"),
+    _Fix(r"MemoryError|Cannot allocate memory", _MEMORY_FIX),
+    _Fix(r"No space left on device", "free space on the disk or in /dev/shm"),
+    _Fix(
         r"Address already in use|EADDRINUSE",
         "another process uses this port; local hostNetwork pods share them; with `--network host`, listen on $POD_IP",
     ),
-    (
+    _Fix(
         r"Connection refused|Name or service not known|name resolution",
         "replicas start in any order: retry the connection in the program",
     ),
@@ -33,16 +60,45 @@ _LOG_PATTERN_FIXES = (
 MIN_STANDARD_EXIT_CODE = 126  # lower codes are specific to the program
 
 
-def suggest_fix(container_exit: PodExit | None, log_tail: Sequence[str]) -> str:
+class LocalPrograms(NamedTuple):
+    """Where the containers of a local cluster find their programs and files."""
+
+    path: str
+    """The PATH of containers."""
+    workspace: str
+
+    @classmethod
+    def of_nodes(cls, nodes: Iterable[Node]) -> LocalPrograms | None:
+        """Return those of the cluster with these nodes; None if it is not a local cluster."""
+        for node in nodes:
+            if (path := node.metadata.annotations.get(PATH_ANNOTATION)) is not None:
+                return cls(path, node.metadata.annotations.get(WORKSPACE_ANNOTATION, ""))
+        return None
+
+    @property
+    def python(self) -> str:
+        return shutil.which("python3", path=self.path) or "this Python"
+
+
+def suggest_fix(container_exit: PodExit | None, log_tail: Sequence[str], local: LocalPrograms | None) -> str:
     """Return the most likely fix; empty if none is known."""
     if container_exit is not None and container_exit.reason == "OOMKilled":
         return _MEMORY_FIX
     text = "\n".join([*log_tail, container_exit.message if container_exit else ""])
-    for pattern, fix in _LOG_PATTERN_FIXES:
-        if match := re.search(pattern, text, re.MULTILINE):
-            return fix.format(**match.groupdict())
+    for fix in _LOG_PATTERN_FIXES:
+        if match := re.search(fix.pattern, text, re.MULTILINE):
+            if local is None:
+                return (fix.remote or fix.local).format(**match.groupdict())
+            return fix.local.format(python=local.python, workspace=local.workspace, **match.groupdict())
     code = container_exit.code if container_exit else None
     return explain_exit(container_exit) if code and code >= MIN_STANDARD_EXIT_CODE else ""
+
+
+def explain_start_failure(group: str, failure: StartFailure, local: LocalPrograms | None) -> str:
+    """Return why the program of a group does not start, and what to try."""
+    text = f"{group} ended {failure.count} times within 2s of its start: {failure.cause}"
+    fix = suggest_fix(None, [failure.cause], local)
+    return f"{text}; suggestion: {fix}" if fix else text
 
 
 _EXIT_CODE_MEANINGS = {

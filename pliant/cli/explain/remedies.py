@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 from pliant.cli.cluster.job_context import JobContext
 from pliant.cli.cluster.job_lookup import JobObject, unambiguous_kind_name
 from pliant.cli.explain.capacity import UNSCHEDULABLE_REASON
+from pliant.cli.explain.failure_hints import LocalPrograms, suggest_fix
 from pliant.engine.pods.replicas import Replica
 from pliant.model.job import CleanPodPolicy, Job, RestartPolicy
 from pliant.model.labels import MANAGED_BY_VALUE
-from pliant.model.observed import PodPhase
-from pliant.model.state import EngineState, JobPhase
+from pliant.model.observed import PodExit, PodPhase
+from pliant.model.state import EngineState, JobPhase, RestartCause
 
 _IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable")
 # the value of cleanPodPolicy that keeps pods, by API group, where it is not None
@@ -40,10 +41,22 @@ def suggest_remedies(job_object: JobObject, replicas: Sequence[Replica], context
         yield "start an operator: `pliant up` starts one, `pliant install` installs one on a cluster"
         yield "check its requirements: pliant doctor"
         return
+    yield from _remedies_for_causes(state, LocalPrograms.of_nodes(context.nodes.values()))
     yield from _remedies_for_phase(state.phase, name)
     if not state.phase.is_final:
         yield from _remedies_for_pod_problems(name, replicas)
     yield from _remedies_for_failed_pods(job, state, context, job_object.frontend.run_policy_path)
+
+
+def _remedies_for_causes(state: EngineState, local: LocalPrograms | None) -> Iterator[str]:
+    """Yield fixes for programs that cannot start, and for the failure that led to the end or to the latest restart."""
+    for failure in (group.start_failure for group in state.groups.values()):
+        if failure is not None and (fix := suggest_fix(None, [failure.cause], local)):
+            yield fix
+    if (cause := state.root_cause) is not None and cause.cause is RestartCause.APP:
+        container_exit = PodExit(code=cause.exit_code, reason=cause.reason, message=cause.message)
+        if fix := suggest_fix(container_exit, (), local):
+            yield fix
 
 
 def _remedies_for_phase(phase: JobPhase, name: str) -> Iterator[str]:

@@ -140,7 +140,15 @@ def _failure_lines(
     # A timeout or preemption is not caused by a failed replica.
     is_by_failure = state is None or state.phase in (JobPhase.FAILED, JobPhase.NODE_FAIL)
     cause = run_state.root_cause(job) if is_by_failure else None
-    return lines + (_root_cause_lines(cause, message, logs, style) if cause else [])
+    if cause is None:
+        return lines
+    tail = logs.last_lines(cause.pod.uid, cause.pod.exit.container if cause.pod.exit else "")
+    fix = suggest_fix(cause.pod.exit, tail, run_state.local_programs)
+    return [
+        *lines,
+        *_root_cause_lines(cause, message, tail, style),
+        *([f"  {style.bold('suggestion')}: {fix}"] if fix else []),
+    ]
 
 
 def _first_replica(message: Message) -> str:
@@ -150,16 +158,13 @@ def _first_replica(message: Message) -> str:
     return str(message.parameters.get("replica", ""))
 
 
-def _root_cause_lines(failure: FailedReplica, message: Message, logs: LogStreams, style: TerminalStyle) -> list[str]:
+def _root_cause_lines(failure: FailedReplica, message: Message, tail: Sequence[str], style: TerminalStyle) -> list[str]:
     """Describe the root cause without repeating what the message of the job contains."""
     container = failure.pod.exit.container if failure.pod.exit else ""
     location = f"pod {failure.pod.name}" + (f", container {container}" if container else "")
     text = f"{failure.replica_name} {describe_exit(failure.pod.exit)}"
     is_named = _first_replica(message) == failure.replica_name
     lines = [f"  root cause: {location}" if is_named else f"  root cause: {text} ({location})"]
-    tail = logs.last_lines(failure.pod.uid, container)
     if tail:
         lines += ["  last log lines:", *(f"    {style.dim('│')} {line}" for line in tail)]
-    if fix := suggest_fix(failure.pod.exit, tail):
-        lines.append(f"  {style.bold('suggestion')}: {fix}")
     return lines

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pliant.cli.cluster.apply import LocalObjectCreator, frontends_in, install_crds
+from pliant.cli.explain.failure_hints import explain_start_failure
 from pliant.cli.explain.os_errors import is_disk_full
 from pliant.cli.input.manifests import Manifest
 from pliant.cli.input.operator_options import local_master_command
@@ -39,6 +40,7 @@ from pliant.runtime.clock import SystemClock
 
 LOG_DRAIN_IDLE_TIMEOUT = timedelta(seconds=5)  # how long streams of ended containers may be idle before they are closed
 PHASE_CHANGE_REASONS = frozenset(JobPhase)
+REPORTED_START_FAILURES = 2  # how often a program ends right after its start before this is explained
 MAX_SIMILAR_WARNINGS = 3  # warnings that differ only in the object are shown this often
 CHANGE_BATCH_DELAY_SECONDS = 0.02  # seconds during which changes are collected
 
@@ -162,6 +164,7 @@ class RunSession:
         self._run_state.update_job(job, state)
         if state is not None:
             self._show_transitions(job, state)
+            self._show_start_failures(job, state)
         self._changed.set()
 
     def _show_transitions(self, job: Job, state: EngineState) -> None:
@@ -172,6 +175,16 @@ class RunSession:
             if entry.reason not in PHASE_CHANGE_REASONS and note not in self._shown_notes:
                 self._shown_notes.add(note)
                 self._view.show_note(sanitize_line(f"{job.key.name}: {text}"))
+
+    def _show_start_failures(self, job: Job, state: EngineState) -> None:
+        """Show why programs cannot start as soon as they ended the same way twice, while restarts go on."""
+        for name, failure in ((name, group.start_failure) for name, group in state.groups.items()):
+            if failure is not None and failure.count >= REPORTED_START_FAILURES:
+                note = (str(job.key), name, failure.cause)
+                if note not in self._shown_notes:
+                    self._shown_notes.add(note)
+                    text = explain_start_failure(name, failure, self._run_state.local_programs)
+                    self._view.show_note(sanitize_line(f"! {job.key.name}: {text}"))
 
     def _on_pod_change(self, old: Pod | None, new: Pod | None) -> None:
         if new is not None:

@@ -19,6 +19,7 @@ from pliant.cli.explain.capacity import (
     shortage_text,
     total_shortage_text,
 )
+from pliant.cli.explain.failure_hints import LocalPrograms
 from pliant.cli.output.progress import TrainingProgress, parse_progress_line
 from pliant.controllers.observe import observe
 from pliant.engine.plans.membership import job_in_effect
@@ -118,6 +119,10 @@ class RunState:
 
     def set_nodes(self, nodes: Sequence[Node]) -> None:
         self._nodes = nodes
+
+    @property
+    def local_programs(self) -> LocalPrograms | None:
+        return LocalPrograms.of_nodes(self._nodes)
 
     def total_shortage_texts(self) -> Iterator[str]:
         """Yield jobs that request more in total than the nodes have, though each replica fits."""

@@ -38,6 +38,7 @@ _MAX_PODS_PER_NODE = 1000
 HEARTBEAT_INTERVAL_SECONDS = 2.0
 NODE_HEARTBEAT_TIMEOUT_SECONDS = 4.0
 """Seconds without a heartbeat after which a node is not ready."""
+_NO_ANNOTATIONS: Mapping[str, str] = {}
 
 log = logging.getLogger(__name__)
 
@@ -143,7 +144,7 @@ class NodeLifecycleController:
         services, capacity = self._services, self._node_capacities[node_name]
         register = partial(register_ready_node, services.client, node_name, capacity, services.agent.gateway_address)
         try:
-            await retry_until_answered(partial(register, services.clock.now()))
+            await retry_until_answered(partial(register, services.clock.now(), services.filesystem.node_annotations))
         except NON_RETRYABLE_API_ERRORS as error:
             log.info("node not registered", extra={"node": node_name, "error": str(error)})
 
@@ -185,7 +186,11 @@ def resolve_node_capacity(*, cpu: int | None, memory: str | None, gpu: int) -> d
 
 
 async def replace_registered_nodes(
-    client: KubeClient, node_capacities: Mapping[str, Mapping[str, str]], node_address: str, now: datetime
+    client: KubeClient,
+    node_capacities: Mapping[str, Mapping[str, str]],
+    node_address: str,
+    now: datetime,
+    annotations: Mapping[str, str] = _NO_ANNOTATIONS,
 ) -> None:
     """Create or update the nodes; delete nodes of an earlier run that are not listed, with their pods.
 
@@ -197,18 +202,24 @@ async def replace_registered_nodes(
         for pod in (await client.list(PODS, fields=f"spec.nodeName={name}")).items:
             await client.delete(PODS, pod["metadata"]["namespace"], pod["metadata"]["name"], grace_period_seconds=0)
     for name, capacity in node_capacities.items():
-        await register_ready_node(client, name, capacity, node_address, now)
+        await register_ready_node(client, name, capacity, node_address, now, annotations)
 
 
 async def register_ready_node(
-    client: KubeClient, name: str, capacity: Mapping[str, str], node_address: str, now: datetime
+    client: KubeClient,
+    name: str,
+    capacity: Mapping[str, str],
+    node_address: str,
+    now: datetime,
+    annotations: Mapping[str, str],
 ) -> None:
     """Create or update one node with status Ready, and end its simulated faults."""
+    metadata = {**_node_metadata(name), "annotations": dict(annotations)}
     try:
-        await client.create(NODES, None, {"apiVersion": "v1", "kind": "Node", "metadata": _node_metadata(name)})
+        await client.create(NODES, None, {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
     except AlreadyExists:
-        cleared = {"annotations": {NODE_OUTAGE_ANNOTATION: None, GPU_FAULT_ANNOTATION: None}}
-        await client.patch(NODES, None, name, {"metadata": {**_node_metadata(name), **cleared}})
+        cleared = {**annotations, NODE_OUTAGE_ANNOTATION: None, GPU_FAULT_ANNOTATION: None}
+        await client.patch(NODES, None, name, {"metadata": {**metadata, "annotations": cleared}})
     status = _node_status(name, capacity, node_address, format_timestamp(now))
     # A strategic merge keeps the conditions that other components set.
     patch = {"status": status}

@@ -18,6 +18,7 @@ from pliant.engine.pods.deletion import delete_pods
 from pliant.engine.pods.replicas import Replica, ReplicaState
 from pliant.engine.restart.requests import is_restartable, list_stuck_in_creation
 from pliant.engine.restart.restarts import has_restarts_left
+from pliant.engine.restart.start_failures import can_never_start, start_failure_message
 from pliant.engine.status.failures import list_unstarted, set_root_cause, sort_by_failure_time
 from pliant.engine.status.messages import failure_message
 from pliant.engine.status.rollup import roll_up_status
@@ -195,6 +196,8 @@ def _explain_failure(replica: Replica, context: Context) -> Message:
     failure, group, job_limit = failure_message(replica), replica.rank.group, context.job.restart_limit
     if replica.outcome is None or not is_restartable(context.job, replica):
         return failure
+    if can_never_start(context, replica):
+        return start_failure_message(replica)
     if limit := group.restart_rule.limit:
         return _limit_message(group, limit, failure)
     return message(MessageReason.JOB_RESTART_LIMIT_REACHED, [failure], limit=job_limit) if job_limit else failure

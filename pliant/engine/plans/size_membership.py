@@ -39,7 +39,12 @@ class SizeMembership:
     def restart(self, group_state: GroupState) -> GroupState:
         attempt = group_state.attempt + 1
         return replace(
-            group_state, attempt=attempt, job_min_attempt=attempt, index_min_attempts={}, replica_outcomes={}
+            group_state,
+            attempt=attempt,
+            job_min_attempt=attempt,
+            index_min_attempts={},
+            replica_outcomes={},
+            start_failure=None,
         )
 
     def suspend(self, group_state: GroupState, replicas: Iterable[Replica]) -> GroupState:

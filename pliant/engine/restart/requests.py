@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from pliant.engine.context import Context
 from pliant.engine.pods.replicas import Replica, ReplicaState
+from pliant.engine.restart.start_failures import can_never_start
 from pliant.model.job import Job, RestartPolicy, RestartScope
 from pliant.model.state import RestartCause
 
@@ -35,7 +36,8 @@ def list_restart_requests(context: Context) -> list[RestartRequest]:
 def _find_restart_requests(context: Context) -> Iterator[RestartRequest]:
     now = context.now
     for replica in context.replicas.list_failed():
-        if replica.pod is not None and is_restartable(context.job, replica):
+        can_restart = is_restartable(context.job, replica) and not can_never_start(context, replica)
+        if replica.pod is not None and can_restart:
             scope = replica.rank.group.restart_rule.scope
             yield RestartRequest(replica=replica, cause=replica.failure_cause, scope=scope)
     # Stuck and disrupted pods are replaced alone, whatever the scope of the group.

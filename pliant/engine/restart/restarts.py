@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from pliant.engine.context import Context, Transition, make_transition
 from pliant.engine.plans.membership import membership_of
 from pliant.engine.restart.requests import RestartRequest, list_restart_requests
+from pliant.engine.restart.start_failures import count_start_failure
 from pliant.engine.status.failures import list_unstarted, set_root_cause
 from pliant.engine.status.messages import failure_message
 from pliant.model.job import Job, ReplicaGroup, RestartScope
@@ -64,6 +65,8 @@ def _charge_restart(job: Job, state: EngineState, request: RestartRequest, now: 
     for each in restarted:
         group_state = _count_restart(state.group(each.name), request, now)
         groups[each.name] = _raise_min_attempt(group_state, request.scope, index)
+    is_new_streak = _is_new_streak(state.group(group.name), now)
+    groups[group.name] = count_start_failure(groups[group.name], request.replica, is_new_streak=is_new_streak)
     if request.is_exempt_from_limit:
         return replace(state, groups=groups)
     avoided = state.avoided_nodes
@@ -76,7 +79,7 @@ def _charge_restart(job: Job, state: EngineState, request: RestartRequest, now: 
 def _count_restart(group_state: GroupState, request: RestartRequest, now: datetime) -> GroupState:
     """Count one more restart; the streak grows if a replica that was restarted in it fails again."""
     attempt, counts, replica = group_state.attempt + 1, group_state.restarts_by_cause, request.replica
-    is_reset = group_state.last_restart_at is None or now - group_state.last_restart_at >= BACKOFF_RESET_AFTER
+    is_reset = _is_new_streak(group_state, now)
     # A node failure that hits eight replicas is one round of restarts, not eight.
     is_repeated = request.scope is not RestartScope.POD or replica.rank.attempt >= group_state.streak_start_attempt
     stuck = replica.pod.stuck_container if request.cause is RestartCause.CREATION and replica.pod else None
@@ -92,6 +95,10 @@ def _count_restart(group_state: GroupState, request: RestartRequest, now: dateti
         streak_start_attempt=attempt if is_reset or is_repeated else group_state.streak_start_attempt,
         creation_stuck_since=group_state.creation_stuck_since or (stuck.since if stuck else None),
     )
+
+
+def _is_new_streak(group_state: GroupState, now: datetime) -> bool:
+    return group_state.last_restart_at is None or now - group_state.last_restart_at >= BACKOFF_RESET_AFTER
 
 
 def _raise_min_attempt(group_state: GroupState, scope: RestartScope, index: int) -> GroupState:

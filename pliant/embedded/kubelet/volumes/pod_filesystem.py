@@ -14,6 +14,7 @@ from pliant.embedded.kubelet.environment.variables import PodObject, ResolvedPod
 from pliant.embedded.kubelet.volumes import pod_volumes
 from pliant.embedded.kubelet.volumes.pod_credentials import SERVICE_ACCOUNT_PATH, PodCredentials
 from pliant.embedded.kubelet.volumes.pod_volumes import PreparedVolumes, VolumeLocations
+from pliant.embedded.program_annotations import PATH_ANNOTATION, WORKSPACE_ANNOTATION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,11 @@ class PodFilesystem:
     base_env: Mapping[str, str]
     pod_network: PodNetworkSetup
     credentials: PodCredentials | None = None
+
+    @property
+    def node_annotations(self) -> dict[str, str]:
+        """Where containers find their programs and files, as annotations of their nodes."""
+        return {PATH_ANNOTATION: self.base_env.get("PATH", ""), WORKSPACE_ANNOTATION: str(self.default_working_dir)}
 
     def write_pod_files(self, pod: PodObject, hostname: str, pod_ip: str) -> None:
         """Write the service account and the network files of a pod."""

@@ -1,0 +1,10 @@
+"""Annotations of the nodes of an embedded cluster that say where containers find their programs and files."""
+
+from __future__ import annotations
+
+from typing import Final
+
+PATH_ANNOTATION: Final = "pliant/path"
+"""The PATH of containers, unless they set their own."""
+WORKSPACE_ANNOTATION: Final = "pliant/workspace"
+"""The working directory of containers without a workingDir."""
