@@ -15,6 +15,7 @@ from pliant.frameworks.mpi_scripts import (
 from pliant.frameworks.role_assignment import RoleAssignment, gpus_per_replica
 from pliant.model.framework import Framework, Rank, Role
 from pliant.model.job import EndPolicy, Job, Port, ReplicaGroup
+from pliant.model.labels import job_service_name
 
 LAUNCHER_ROLE, WORKER_ROLE = "launcher", "worker"
 MPI_DIR = "/etc/mpi"
@@ -78,7 +79,9 @@ class Mpi(Framework):
             "ssh": RSH_SCRIPT,
             "worker": WORKER_ENTRYPOINT_SCRIPT,
             "agent.py": WORKER_AGENT_SCRIPT,
-            "agent.json": json.dumps({"port": assignment.group_port(workers), "key": key}),
+            "agent.json": json.dumps(
+                {"port": assignment.group_port(workers), "key": key, "service": job_service_name(job)}
+            ),
         }
 
 

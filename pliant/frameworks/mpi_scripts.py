@@ -25,15 +25,18 @@ def parse_arguments(words):
 
 def connect(host, command):
     start, refused = time.monotonic(), 0.0
+    # Programs may name a worker by its pod: its DNS name ends with the service of the job.
+    names = [host, f"{host}.{AGENT['service']}"] if AGENT["service"] and "." not in host else [host]
     while time.monotonic() - start < CONNECT_TIMEOUT:
         try:
-            return socket.create_connection((host, AGENT["port"]), timeout=5)
+            return socket.create_connection((names[-1], AGENT["port"]), timeout=5)
         except ConnectionRefusedError:
             refused = refused or time.monotonic()
             if time.monotonic() - refused > REFUSED_TIMEOUT:
                 break
         except OSError:
             refused = 0.0  # the host has no DNS name or route yet
+            names.reverse()
         time.sleep(0.2)
     if shutil.which("kubectl"):
         os.execvp("kubectl", ["kubectl", "exec", host.split(".")[0], "--", "sh", "-c", command])

@@ -46,7 +46,7 @@ def test_a_size_is_changed_where_it_can_be_and_kept_with_a_reason_where_it_canno
     wait_for_log(cluster, "elastic", "2 of", "--rank", "2")
     assert said(cluster, "logs", "elastic", "--rank", "2", "--no-prefix").out == "2 of 3\n"
     listed = said(cluster, "get", "-o", "wide").out
-    assert re.search(r"^elastic +Running +3/3 +0 .* PaddleJob\.batch\.paddlepaddle\.org ", listed, re.MULTILINE)
+    assert re.search(r"^elastic +PaddleJob\.batch\.paddlepaddle\.org +Running +3/3 +0 ", listed, re.MULTILINE)
     assert (
         said(cluster, "suspend", "resnet", "--wait").out.splitlines()[-1] == "resnet: Suspended, all pods are deleted"
     )

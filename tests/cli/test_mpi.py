@@ -42,6 +42,6 @@ def test_a_launcher_runs_commands_on_workers_that_were_told_nothing(cluster: Ord
     assert [line.partition(" │ ")[2] for line in ended.out.splitlines() if "│" in line] == [
         "pi-worker-0 is worker",
         "pi-worker-1 is worker",
-        "there: pi-worker-0:2 pi-worker-1:2",
+        "there: pi-worker-0.pi:2 pi-worker-1.pi:2",
         "ended with 7",
     ]

@@ -45,7 +45,8 @@ async def test_a_job_follows_the_scale_subresource_up_and_down(scene: Scene) -> 
     grown = uids(scene)
     told = await scene.client.get(JOBS, scene.namespace, "t", subresource="scale")
     assert told["spec"]["replicas"] == told["status"]["replicas"] == 3
-    assert told["status"]["selector"] == "TrainingJobName=t,TrainingJobReplicaName=worker"
+    uid = scene.job("t")["metadata"]["uid"]
+    assert told["status"]["selector"] == f"TrainingJobName=t,pliant/job-uid={uid},TrainingJobReplicaName=worker"
 
     await scale(scene, 2)
     await until_size(scene, 2)
