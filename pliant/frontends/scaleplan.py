@@ -100,9 +100,7 @@ _RESOURCE_NAME_PATTERN = re.compile(
 MAX_REASON_CHARS = 1000
 MAX_PS_HOSTS_BYTES = 64 * 1024
 """Total size of psHosts, which is part of the environment of every replica."""
-_POD_NAME_PATTERN = re.compile(
-    r"(?P<job>.+?)(?P<infix>-edljob)?-(?P<type>dlrover-master|worker|ps|chief|evaluator|master)-(?P<id>[0-9]{1,9})"
-)
+_POD_TYPES = "dlrover-master|worker|ps|chief|evaluator|master"
 
 
 class ScalePlanFrontend(PlanFrontend):
@@ -144,7 +142,7 @@ def parse_plan(raw: Mapping[str, Any]) -> ScalePlan:
     }
     try:
         spec = decode(ScalePlanSpec, raw.get("spec"), "spec")
-        return ScalePlan(**known, **_plan_requests(spec))
+        return ScalePlan(**known, **_plan_requests(spec, owner_job_name(raw)))
     except InvalidSpec as problem:
         return ScalePlan(**known, parse_error=_truncate_reason(str(problem)))
 
@@ -174,7 +172,7 @@ def owner_job_name(raw: Mapping[str, Any]) -> str:
     return job_name if _JOB_NAME_PATTERN.fullmatch(job_name) else ""
 
 
-def _plan_requests(spec: ScalePlanSpec) -> dict[str, Any]:
+def _plan_requests(spec: ScalePlanSpec, job_name: str) -> dict[str, Any]:
     groups = {
         name: PlanGroupRequest(
             size=each.replicas, resources=_parse_resources(each.resource, f"spec.replicaResourceSpecs.{name}")
@@ -186,30 +184,32 @@ def _plan_requests(spec: ScalePlanSpec) -> dict[str, Any]:
         raise InvalidSpec("spec.psHosts", f"must have {MAX_PS_HOSTS_BYTES:,} bytes or less in total")
     return {
         "group_requests": groups,
-        "create_pods": _pod_requests(spec.create_pods, "spec.createPods"),
-        "remove_pods": _pod_requests(spec.remove_pods, "spec.removePods"),
-        "migrate_pods": _pod_requests(spec.migrate_pods, "spec.migratePods"),
+        "create_pods": _pod_requests(spec.create_pods, "spec.createPods", job_name),
+        "remove_pods": _pod_requests(spec.remove_pods, "spec.removePods", job_name),
+        "migrate_pods": _pod_requests(spec.migrate_pods, "spec.migratePods", job_name),
         "server_addresses": tuple(spec.ps_hosts),
         "reason": _truncate_reason(" ".join(spec.reason.split())),
     }
 
 
-def _pod_requests(pods: list[ScalePlanPod], path: str) -> tuple[PlanPodRequest, ...]:
+def _pod_requests(pods: list[ScalePlanPod], path: str, job_name: str) -> tuple[PlanPodRequest, ...]:
     if len(pods) > MAX_REPLICAS_PER_JOB:
         raise InvalidSpec(path, f"must have {MAX_REPLICAS_PER_JOB:,} pods or fewer, got {len(pods):,}")
-    requests = (_pod_request(pod, f"{path}[{index}]") for index, pod in enumerate(pods))
+    requests = (_pod_request(pod, f"{path}[{index}]", job_name) for index, pod in enumerate(pods))
     return tuple(request for request in requests if request.group != MASTER_REPLICA_TYPE)
 
 
-def _pod_request(pod: ScalePlanPod, path: str) -> PlanPodRequest:
-    named = _POD_NAME_PATTERN.fullmatch(pod.name)
+def _pod_request(pod: ScalePlanPod, path: str, job_name: str) -> PlanPodRequest:
+    named = _parse_pod_name(pod, job_name)
     group = pod.type or (named["type"] if named else "")
-    if not group and pod.name.endswith(f"-{MASTER_REPLICA_TYPE}"):
+    if group == MASTER_REPLICA_TYPE or pod.name.endswith(f"-{MASTER_REPLICA_TYPE}"):
         return PlanPodRequest(group=MASTER_REPLICA_TYPE)
     if not group:
         raise InvalidSpec(f"{path}.type", "is required: worker, ps, chief or evaluator")
-    # Users also write <job>-<type>-<id>, which is not a pod name but contains the ID.
-    id_in_name = int(named["id"]) if named and not named["infix"] else None
+    if job_name and pod.name and (named is None or not _may_be_of_job(named["job"], job_name)):
+        problem = f"{abbreviate_json(pod.name)} is not a pod of job {job_name}, whose pods are named"
+        raise InvalidSpec(f"{path}.name", f"{problem} {job_name}-edljob-{group}-<id>")
+    id_in_name = int(named["id"]) if named else None
     service, port = _parse_service_address(pod.service or "", path)
     return PlanPodRequest(
         group=group,
@@ -220,6 +220,18 @@ def _pod_request(pod: ScalePlanPod, path: str) -> PlanPodRequest:
         port=port,
         resources=_parse_resources(pod.resource, path),
     )
+
+
+def _parse_pod_name(pod: ScalePlanPod, job_name: str) -> re.Match[str] | None:
+    """Return the parts of the name of a pod, if it has any; users also write <job>-<type>-<id>."""
+    types = re.escape(pod.type) if pod.type else _POD_TYPES
+    job = f"{re.escape(job_name)}|" if job_name else ""  # first, since the name of a job may end with -edljob
+    return re.fullmatch(rf"(?P<job>{job}.+?)(-edljob)?-(?P<type>{types})-(?P<id>[0-9]{{1,9}})", pod.name)
+
+
+def _may_be_of_job(job_in_name: str, job_name: str) -> bool:
+    """Return whether a pod name is one of this job; DLRover's samples write the job with characters of no job name."""
+    return job_in_name == job_name or not _JOB_NAME_PATTERN.fullmatch(job_in_name)
 
 
 def _parse_service_address(address: str, path: str) -> tuple[str, int | None]:

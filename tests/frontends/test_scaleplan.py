@@ -98,12 +98,30 @@ def test_pods_by_name_by_id_and_by_rank() -> None:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("demo-edljob-ps-0", PlanPodRequest(group="ps", name="demo-edljob-ps-0")),
+        ("demo-edljob-ps-0", PlanPodRequest(group="ps", name="demo-edljob-ps-0", id=0)),
         ("demo_job-ps-0", PlanPodRequest(group="ps", name="demo_job-ps-0", id=0)),
     ],
 )
 def test_a_name_tells_the_type(name: str, expected: PlanPodRequest) -> None:
     assert parse_plan(raw_plan(migratePods=[{"name": name}])).migrate_pods == (expected,)
+
+
+OTHERS = ["other-job-worker-1", "other-edljob-worker-1", "demo-x-edljob-worker-1", "demo-edljob-ps-1", "web-0"]
+
+
+@pytest.mark.parametrize("kind", ["createPods", "removePods", "migratePods"])
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_pod_of_another_job_is_refused_by_name(kind: str, name: str) -> None:
+    plan = parse_plan(raw_plan(ownerJob="demo", **{kind: [{"name": name, "type": "worker", "id": 1}]}))
+    said = f'spec.{kind}[0].name: "{name}" is not a pod of job demo, whose pods are named demo-edljob-worker-<id>'
+    assert plan.parse_error == said
+
+
+@pytest.mark.parametrize("job", ["demo", "demo-edljob", "demo-worker-1"])
+@pytest.mark.parametrize("name", ["{job}-edljob-worker-7", "{job}-worker-7"])
+def test_the_pods_of_a_job_are_told_by_its_whole_name(job: str, name: str) -> None:
+    [pod] = parse_plan(raw_plan(ownerJob=job, createPods=[{"name": name.format(job=job)}])).create_pods
+    assert (pod.group, pod.id) == ("worker", 7)
 
 
 def test_nobody_scales_a_master() -> None:

@@ -82,7 +82,7 @@ UNDERSTOOD: dict[str, tuple[str, dict[str, PlanGroupRequest], tuple[PlanPodReque
     "a larger server": (
         "clicks",
         {},
-        (PlanPodRequest(group="ps", name="clicks-edljob-ps-0", resources={"cpu": "2", "memory": "4Gi"}),),
+        (PlanPodRequest(group="ps", name="clicks-edljob-ps-0", id=0, resources={"cpu": "2", "memory": "4Gi"}),),
     ),
     "sizes, and larger pods under other names": (
         "clicks",
