@@ -207,6 +207,7 @@ TEMPLATES: Final[Mapping[str, str | Callable[[Message], str]]] = {
     MessageReason.PLAN_STARTED: _render_plan,
     MessageReason.EXECUTING_PLAN: _render_executing_plan,
     MessageReason.SERVERS_LISTED: lambda message: f"{pluralize(_number(message, 'count'), 'parameter server')} listed",
+    MessageReason.MEMBER_RESOURCES_CHANGED: "new {group} pods get {resources}",
     MessageReason.MEMBER_JOINS: "{member} joins at rank {rank}",
     MessageReason.MEMBER_LEAVES: "{member} leaves",
     MessageReason.MEMBER_MIGRATES: "{member} migrates to {replacement}",

@@ -100,6 +100,7 @@ class MessageReason(StrEnum):
     PLAN_STARTED = "PlanStarted"
     EXECUTING_PLAN = "ExecutingPlan"
     SERVERS_LISTED = "ServersListed"
+    MEMBER_RESOURCES_CHANGED = "MemberResourcesChanged"
     MEMBER_JOINS = "MemberJoins"
     MEMBER_LEAVES = "MemberLeaves"
     MEMBER_MIGRATES = "MemberMigrates"

@@ -162,7 +162,8 @@ class PlanExecution(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     message: str = ""
     added_pods: tuple[str, ...] = ()
     removed_pod_uids: tuple[str, ...] = ()
-    """The UIDs of pods to delete that the master created."""
+    replaced_pod_uids: tuple[str, ...] = ()
+    """The UIDs of pods that migrate; each is also removed as soon as its replacement runs."""
 
 
 class StartFailure(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -205,6 +206,9 @@ class GroupState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
     rank_relaunches: dict[int, int] = {}
     """Relaunches per rank, kept for ranks without a member: a restarted master has lost the count."""
     member_resources: dict[str, str] = {}
+    """Resources of new members that override those of the template: the latest request per resource."""
+    master_resources: dict[str, str] = {}
+    """The latest request of the master, who repeats it for every member: a repetition is not a new request."""
     is_user_capped: bool = False
     """Whether a user set the size last: members with higher ranks are deleted, even those the master created."""
     restarts_by_cause: dict[RestartCause, int] = {}

@@ -178,6 +178,10 @@ EXAMPLES: dict[MessageReason, tuple[Message, str]] = {
         "executing demo-scaleplan-1 (worker-1 was lost)",
     ),
     R.SERVERS_LISTED: (message(R.SERVERS_LISTED, count=2), "2 parameter servers listed"),
+    R.MEMBER_RESOURCES_CHANGED: (
+        message(R.MEMBER_RESOURCES_CHANGED, group="worker", resources="cpu 2, memory 4Gi"),
+        "new worker pods get cpu 2, memory 4Gi",
+    ),
     R.MEMBER_JOINS: (JOINS, "worker-4 joins at rank 2"),
     R.MEMBER_LEAVES: (message(R.MEMBER_LEAVES, member="worker-1"), "worker-1 leaves"),
     R.MEMBER_MIGRATES: (

@@ -307,18 +307,6 @@ def test_whom_a_foreign_master_makes_beyond_a_persons_wish_goes_for_good() -> No
     assert [getattr(action, "prevents_relaunch", False) for action in doomed] == [True]
 
 
-def test_a_plan_by_hand_waits_for_a_master_that_may_take_it() -> None:
-    world = elastic_world(elastic_job(uses_pliant_master=False))
-    write(world, "mine", worker=2, is_manual=True)
-    for _ in range(5):
-        world.perform(world.decide())
-    assert world.plans["mine"].status_message == "waiting for the job's master to claim the plan"
-    world.plans["mine"] = replace(world.plans["mine"], is_claimed=True)
-    world.settle()
-    assert world.plans["mine"].phase is PlanPhase.SUCCEEDED
-    assert not names(world, "worker")
-
-
 def test_a_plan_by_hand_is_carried_out_if_no_master_takes_it() -> None:
     world = elastic_world(elastic_job(uses_pliant_master=False))
     write(world, "mine", worker=2, is_manual=True)

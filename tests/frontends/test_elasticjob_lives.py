@@ -9,6 +9,7 @@ import pytest
 from pliant.engine.plans.master_pods import apply_master_defaults
 from pliant.model.job import Job
 from pliant.model.operator_config import OperatorConfig
+from pliant.model.scale_plans import PlanPhase
 from pliant.model.state import JobPhase
 from tests.engine.mastered import MASTER_POD, elastic_world, names, write
 from tests.engine.world import World
@@ -77,12 +78,27 @@ def test_bounds_hold_for_edits(asked: int, got: int) -> None:
 
 
 @pytest.mark.parametrize(("asked", "got"), [(9, 4), (1, 2)])
-def test_bounds_hold_for_plans(asked: int, got: int) -> None:
+def test_bounds_hold_for_plans_of_masters(asked: int, got: int) -> None:
     world = lived(minReplicas=2, maxReplicas=4)
     world.pass_time(world.rules.node_grace_period)
-    write(world, "second", worker=asked, is_manual=True)
+    write(world, "second", worker=asked)
     world.settle()
     assert len(names(world, "worker")) == got
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (9, "spec.replicaResourceSpecs.worker.replicas: must be at most maxReplicas of the job (4), got 9"),
+        (1, "spec.replicaResourceSpecs.worker.replicas: must be at least minReplicas of the job (2), got 1"),
+    ],
+)
+def test_a_plan_by_hand_for_a_size_that_the_job_may_not_have_fails(asked: int, said: str) -> None:
+    world = lived(minReplicas=2, maxReplicas=4)
+    write(world, "second", worker=asked, is_manual=True)
+    world.settle()
+    assert (world.plans["second"].phase, world.plans["second"].status_message) == (PlanPhase.FAILED, said)
+    assert len(names(world, "worker")) == 2
 
 
 def first_container(job: Job) -> dict[str, Any]:

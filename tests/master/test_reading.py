@@ -11,7 +11,12 @@ from pliant.errors import InvalidSpec, UserError
 from pliant.kube.codec import decode_object, encode
 from pliant.kube.objects import Pod
 from pliant.master.control.parsing import members_from_pods, parse_elastic_job
-from pliant.master.control.scale_plans import build_scale_plan, have_requested_members_appeared, next_plan_number
+from pliant.master.control.scale_plans import (
+    blocks_next_plan,
+    build_scale_plan,
+    have_requested_members_appeared,
+    next_plan_number,
+)
 from pliant.master.main import brain_timing_from_arguments, parse_arguments, service_timing_from_arguments
 from pliant.master.model import (
     Heartbeat,
@@ -183,8 +188,18 @@ def test_a_step_becomes_a_plan() -> None:
         "psHosts": ["10.0.0.7:2222"],
     }
     assert plan["metadata"]["labels"] == {"scale-type": "auto", "elasticjob.dlrover/name": "demo"}
-    assert not have_requested_members_appeared(step, {"worker/0": 0, "ps/0": 0})
-    assert have_requested_members_appeared(step, {"worker/0": 0, "worker/1": 5, "worker/2": 2, "ps/0": 1})
+    assert not have_requested_members_appeared(plan["spec"], {"worker/0": 0, "ps/0": 0})
+    assert have_requested_members_appeared(plan["spec"], {"worker/0": 0, "worker/1": 5, "worker/2": 2, "ps/0": 1})
+
+
+def test_a_plan_blocks_the_next_one_until_its_members_are_there() -> None:
+    grows = {"spec": {"replicaResourceSpecs": {"worker": {"replicas": 2}}}, "status": {"phase": "Scaling"}}
+    assert blocks_next_plan(grows, {"worker/0": 0})
+    assert not blocks_next_plan(grows, {"worker/0": 0, "worker/1": 1})
+    assert blocks_next_plan({**grows, "status": {"phase": "Pending"}}, {"worker/0": 0, "worker/1": 1})
+    away = {"spec": {"removePods": [{"name": "demo-edljob-worker-1"}]}, "status": {"phase": "Scaling"}}
+    assert not blocks_next_plan(away, {"worker/0": 0, "worker/1": 1})
+    assert not blocks_next_plan({**grows, "status": {"phase": "Failed"}}, {})
 
 
 def test_numbers_of_plans_are_never_used_twice() -> None:

@@ -16,6 +16,7 @@ from pliant.engine.plans.member_list import (
     VACATED_RANK_STATES,
     MembershipChange,
     member_id_gap,
+    new_member_resources,
     resize_members,
 )
 from pliant.engine.sizing import wanted_size
@@ -37,7 +38,7 @@ class ScalePlanDraft:
     group_states: Mapping[str, GroupState] = field(default_factory=dict)
     added_pods: tuple[str, ...] = ()
     removed_pod_uids: tuple[str, ...] = ()
-    """The UIDs of pods to delete that the master created."""
+    replaced_pod_uids: tuple[str, ...] = ()
     change_messages: list[Message] = field(default_factory=list)
     """Empty if the plan changes nothing."""
     problem: str = ""
@@ -62,14 +63,17 @@ def draft_plan(context: Context, plan: ScalePlan) -> ScalePlanDraft:
     pods = tuple(replica_pod_name(context.job, name, member_id) for name, member_id in added)
     group_states = {name: change.group_state for name, change in changes.items()}
     after = {**context.state.groups, **group_states}
-    if (size := len(msgspec.json.encode((after, pods)))) > MAX_MEMBERSHIP_BYTES:
+    removed_uids = tuple(uid for each in changes.values() for uid in each.removed_pod_uids)
+    replaced_uids = tuple(uid for each in changes.values() for uid in each.replaced_pod_uids)
+    if (size := len(msgspec.json.encode((after, pods, removed_uids, replaced_uids)))) > MAX_MEMBERSHIP_BYTES:
         number = sum(len(group_state.members) for group_state in after.values())
         problem = f"the list of {number:,} members takes {size:,} bytes, the limit is {MAX_MEMBERSHIP_BYTES:,}"
         return ScalePlanDraft(problem=problem)
     return ScalePlanDraft(
         group_states=group_states,
         added_pods=pods,
-        removed_pod_uids=tuple(uid for each in changes.values() for uid in each.removed_pod_uids),
+        removed_pod_uids=removed_uids,
+        replaced_pod_uids=replaced_uids,
         change_messages=messages,
     )
 
@@ -85,6 +89,17 @@ def _find_problem(context: Context, plan: ScalePlan, managed_groups: Mapping[str
         next_id = context.state.group(pod.group).next_member_id
         if pod.id is not None and pod.id >= next_id + MAX_ID_JUMP:  # IDs are never reused and must not run out
             return f"{pod.group}-{pod.id}: the ID is too far above the next ID, {next_id}"
+    # A master does not expect that the job has other bounds than its own: its sizes are limited instead.
+    problems = (_find_size_problem(managed_groups[name], each) for name, each in plan.group_requests.items())
+    return next(filter(None, problems), "") if plan.is_manual else ""
+
+
+def _find_size_problem(group: ReplicaGroup, request: PlanGroupRequest) -> str:
+    path = f"spec.replicaResourceSpecs.{group.name}.replicas"
+    if request.size is not None and group.max_size is not None and request.size > group.max_size:
+        return f"{path}: must be at most maxReplicas of the job ({group.max_size}), got {request.size}"
+    if request.size is not None and request.size < group.min_size:
+        return f"{path}: must be at least minReplicas of the job ({group.min_size}), got {request.size}"
     return ""
 
 
@@ -97,12 +112,15 @@ def _draft_group(
     if not (create or remove or migrate):
         return change, messages
     index = pod_requests.MemberIndex(context.replicas.in_group(group))
-    created, create_messages = pod_requests.create_requested_members(index, change.group_state, create)
+    created, create_messages = pod_requests.create_requested_members(
+        index, change.group_state, create, is_manual=plan.is_manual
+    )
     change = change.followed_by(created)
     removed, remove_messages = pod_requests.remove_requested_members(index, change.group_state, remove)
     change = change.followed_by(removed)
-    id_gap = member_id_gap(context.job.master, is_manual=plan.is_manual)
-    migrated, migrate_messages = pod_requests.migrate_requested_members(index, change.group_state, migrate, id_gap)
+    migrated, migrate_messages = pod_requests.migrate_requested_members(
+        index, change.group_state, migrate, context.job.master, is_manual=plan.is_manual
+    )
     return change.followed_by(migrated), [*messages, *create_messages, *remove_messages, *migrate_messages]
 
 
@@ -114,24 +132,43 @@ def _draft_size_change(
     if request is None:
         return MembershipChange(group_state=group_state), []
     requester = SizeRequester.MANUAL_PLAN if plan.is_manual else SizeRequester.MASTER
-    requested = _with_size_request(group_state, request, requester, plan, context)
+    requested = _with_resource_request(group_state, request, is_manual=plan.is_manual)
+    messages = []
+    if requested.member_resources != group_state.member_resources:
+        amounts = ", ".join(f"{name} {amount}" for name, amount in sorted(requested.member_resources.items()))
+        messages.append(message(MessageReason.MEMBER_RESOURCES_CHANGED, group=group.name, resources=amounts))
+    requested = _with_size_request(requested, request, requester, plan, context)
     if request.size is None:
-        return MembershipChange(group_state=requested), []
+        return MembershipChange(group_state=requested), messages
     replicas, size = context.replicas.in_group(group), wanted_size(group, requested)
     id_gap = member_id_gap(context.job.master, is_manual=plan.is_manual)
     change = resize_members(requested, replicas, size, id_gap=id_gap)
     is_user_capped = requested.latest_requester is not SizeRequester.MASTER
     after = replace(change.group_state, applied_size=size, is_user_capped=is_user_capped)
-    is_same = change.group_state.members == group_state.members and not change.removed_pod_uids
+    is_same = change.group_state.members == requested.members and not change.removed_pod_uids
     current_size = sum(replica.state not in VACATED_RANK_STATES for replica in replicas)
     resized = message(MessageReason.GROUP_RESIZED, group=group.name, before=current_size, after=size)
-    return dataclasses.replace(change, group_state=after), [] if is_same else [resized]
+    return dataclasses.replace(change, group_state=after), messages if is_same else [resized]
+
+
+def _with_resource_request(group_state: GroupState, request: PlanGroupRequest, *, is_manual: bool) -> GroupState:
+    """Set the resources of new members, replacements included."""
+    resources = new_member_resources(group_state, request.resources, is_manual=is_manual)
+    if not is_manual:
+        group_state = replace(group_state, master_resources={**group_state.master_resources, **request.resources})
+    changed = dict(resources.items() - group_state.member_resources.items())
+    if not changed:
+        return group_state
+    members = {
+        member_id: replace(member, resources={**member.resources, **changed})
+        for member_id, member in group_state.members.items()
+    }
+    return replace(group_state, member_resources=resources, members=members)
 
 
 def _with_size_request(
     group_state: GroupState, request: PlanGroupRequest, requester: SizeRequester, plan: ScalePlan, context: Context
 ) -> GroupState:
-    group_state = replace(group_state, member_resources=dict(request.resources) or group_state.member_resources)
     previous = group_state.size_requests.get(requester)
     is_new = plan.is_manual or previous is None or previous.size != request.size
     if request.size is None or not is_new:

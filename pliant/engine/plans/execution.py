@@ -99,6 +99,7 @@ def _start_plan(context: Context, plan: ScalePlan, draft: ScalePlanDraft) -> Tra
         message=reason,
         added_pods=draft.added_pods,
         removed_pod_uids=draft.removed_pod_uids,
+        replaced_pod_uids=draft.replaced_pod_uids,
     )
     state = replace(
         context.state,
@@ -142,12 +143,12 @@ def complete_migrations(context: Context) -> Transition | None:
 def _with_removed_pod(
     context: Context, executions: dict[str, PlanExecution], successor: Replica
 ) -> dict[str, PlanExecution]:
-    """If the master created the replaced pod, add it to the pods that the plan of its successor removes."""
+    """Add the replaced pod to the pods that the plan of its successor removes."""
     replaced_id = successor.rank.member.replaces_id if successor.rank.member else None
     uids = tuple(
         replica.pod.uid
         for replica in context.replicas.in_group(successor.rank.group)
-        if replica.pod is not None and replica.pod.is_external and replica.rank.index == replaced_id
+        if replica.pod is not None and replica.rank.index == replaced_id
     )
     return {
         uid: replace(each, removed_pod_uids=(*each.removed_pod_uids, *uids))

@@ -26,13 +26,14 @@ class MembershipChange:
     group_state: GroupState
     added_ids: tuple[int, ...] = ()
     removed_pod_uids: tuple[str, ...] = ()
-    """The UIDs of pods to delete that the master created."""
+    replaced_pod_uids: tuple[str, ...] = ()
 
     def followed_by(self, other: MembershipChange) -> MembershipChange:
         return MembershipChange(
             group_state=other.group_state,
             added_ids=(*(each for each in self.added_ids if each in other.group_state.members), *other.added_ids),
             removed_pod_uids=(*self.removed_pod_uids, *other.removed_pod_uids),
+            replaced_pod_uids=(*self.replaced_pod_uids, *other.replaced_pod_uids),
         )
 
 
@@ -114,7 +115,7 @@ def resize_members(
 def remove_members(group_state: GroupState, replicas: Iterable[Replica]) -> MembershipChange:
     removed = list(replicas)
     ids = {replica.rank.index for replica in removed}
-    uids = tuple(replica.pod.uid for replica in removed if replica.pod is not None and replica.pod.is_external)
+    uids = tuple(replica.pod.uid for replica in removed if replica.pod is not None)
     members = {member_id: member for member_id, member in group_state.members.items() if member_id not in ids}
     freed_ranks = {member_rank(replica) for replica in removed} - {member.rank for member in members.values()}
     relaunches = {rank: count for rank, count in group_state.rank_relaunches.items() if rank not in freed_ranks}
@@ -138,6 +139,13 @@ def add_members(group_state: GroupState, members: Iterable[GroupMember], id_gap:
         next_member_id=first_id + len(added),
     )
     return MembershipChange(group_state=after, added_ids=tuple(added))
+
+
+def new_member_resources(group_state: GroupState, requested: Mapping[str, str], *, is_manual: bool) -> dict[str, str]:
+    """Return the resources of a new member: those of its group, unless this request is for other ones."""
+    repeated = {} if is_manual else group_state.master_resources
+    changed = {name: amount for name, amount in requested.items() if repeated.get(name) != amount}
+    return {**group_state.member_resources, **changed}
 
 
 def member_rank(replica: Replica) -> int:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from pliant.engine.context import Context
+from pliant.engine.plans.claimed_plans import claimed_plan_deadline, claimed_plan_phase, is_executed_by_master
 from pliant.engine.plans.draft import ScalePlanDraft, draft_plan
 from pliant.engine.plans.execution import (
     find_next_plan,
@@ -89,8 +90,8 @@ def _plan_phase(context: Context, plan: ScalePlan, selected: _SelectedPlan | Non
         return PlanPhase.FAILED, plan.parse_error
     if plan.phase is None:
         return PlanPhase.CREATED, plan.reason
-    if plan.is_manual and plan.is_claimed and _has_claiming_master(context):
-        return PlanPhase.SUCCEEDED, "executed by the job's master"
+    if is_executed_by_master(context, plan):
+        return claimed_plan_phase(context, plan)
     if context.job.is_suspended:
         return PlanPhase.PENDING, "waiting: the job is suspended"
     if not is_plan_for_operator(context, plan):
@@ -114,8 +115,11 @@ def _execution_phase(context: Context, plan: ScalePlan, execution: PlanExecution
     missing = [replica.pod_name for replica in added if replica.state is ReplicaState.ABSENT]
     members = [(replica, replica.rank.member) for replica in added if replica.rank.member is not None]
     migrating = [replica.display_name for replica, member in members if member.replaces_id is not None]
-    has_pods_to_remove = any(pod.uid in removed_uids and not pod.is_terminating for pod in context.observed.pods)
-    if not missing and not migrating and not has_pods_to_remove:
+    leaving = [pod.name for pod in context.observed.pods if pod.uid in removed_uids]
+    if not missing and not migrating and not leaving:
+        staying = [pod.name for pod in context.observed.pods if pod.uid in execution.replaced_pod_uids]
+        if staying:
+            return PlanPhase.FAILED, f"{summarize_names(staying)} stays: the replacement failed"
         return PlanPhase.SUCCEEDED, execution.message
     errors = context.observed.create_errors
     message, problems = "", [render(errors[name]) for name in missing if name in errors]
@@ -124,7 +128,8 @@ def _execution_phase(context: Context, plan: ScalePlan, execution: PlanExecution
     elif migrating:
         message = f"waiting for {summarize_names(migrating)} to run"
     if context.now >= execution.started_at + context.config.plan_timeout:
-        return PlanPhase.FAILED, message or f"not completed within {context.config.plan_timeout}"
+        remaining = f": {summarize_names(leaving)} still exists" if leaving else ""
+        return PlanPhase.FAILED, message or f"not completed within {context.config.plan_timeout}{remaining}"
     return PlanPhase.SCALING, message or execution.message
 
 
@@ -174,9 +179,7 @@ def _times_to_timeout(context: Context) -> Iterator[timedelta]:
     for execution in context.state.plan_executions.values():
         yield execution.started_at + context.config.plan_timeout - context.now
     for plan in context.observed.plans:
-        if context.job.master is not None and plan.is_manual and plan.phase is PlanPhase.PENDING:
+        if plan.phase is PlanPhase.SCALING and is_executed_by_master(context, plan):
+            yield claimed_plan_deadline(context, plan) - context.now
+        elif context.job.master is not None and plan.is_manual and plan.phase is PlanPhase.PENDING:
             yield plan.created_at + context.job.master.claim_timeout - context.now
-
-
-def _has_claiming_master(context: Context) -> bool:
-    return context.job.master is not None and context.job.master.claims_manual_plans

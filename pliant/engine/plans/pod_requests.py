@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from pliant.engine.plans.member_list import VACATED_RANK_STATES, MembershipChange, add_members, remove_members
+from pliant.engine.plans.member_list import (
+    VACATED_RANK_STATES,
+    MembershipChange,
+    add_members,
+    member_id_gap,
+    new_member_resources,
+    remove_members,
+)
 from pliant.engine.pods.replicas import Replica
+from pliant.model.job import Master
 from pliant.model.messages import Message, MessageReason, message
 from pliant.model.scale_plans import PlanPodRequest
 from pliant.model.state import GroupMember, GroupState
@@ -42,7 +51,7 @@ class MemberIndex:
 
 
 def create_requested_members(
-    member_index: MemberIndex, group_state: GroupState, requests: Iterable[PlanPodRequest]
+    member_index: MemberIndex, group_state: GroupState, requests: Iterable[PlanPodRequest], *, is_manual: bool
 ) -> tuple[MembershipChange, list[Message]]:
     """Add the requested members; those that exist already are ignored."""
     members, relaunches = dict(group_state.members), dict(group_state.rank_relaunches)
@@ -60,7 +69,7 @@ def create_requested_members(
             rank=rank,
             service=pod.service,
             port=pod.port,
-            resources=dict(pod.resources) or group_state.member_resources,
+            resources=new_member_resources(group_state, pod.resources, is_manual=is_manual),
             relaunches=relaunches[rank],
         )
         next_id = max(next_id, member_id + 1)
@@ -83,12 +92,17 @@ def remove_requested_members(
 
 
 def migrate_requested_members(
-    member_index: MemberIndex, group_state: GroupState, requests: Sequence[PlanPodRequest], id_gap: int
+    member_index: MemberIndex,
+    group_state: GroupState,
+    requests: Sequence[PlanPodRequest],
+    master: Master | None,
+    *,
+    is_manual: bool,
 ) -> tuple[MembershipChange, list[Message]]:
     """Add a replacement for each requested member; the member stays until its replacement runs."""
     migrating_ids = {member.replaces_id for member in group_state.members.values()}
     replacements: list[GroupMember] = []
-    names: list[str] = []
+    replaced: list[Replica] = []
     for pod in requests:
         # Some plans name the pod to replace, others the new pod, which has the rank of the pod to replace.
         found = member_index.find_requested(pod) or member_index.at_rank(pod.rank)
@@ -96,17 +110,20 @@ def migrate_requested_members(
         if replica is None or replica.rank.index in migrating_ids:
             continue
         member_id, member = replica.rank.index, replica.rank.member or GroupMember(rank=replica.rank.index)
-        resources = {**member.resources, **pod.resources}
+        inherited = replace(group_state, member_resources={**group_state.member_resources, **member.resources})
+        resources = new_member_resources(inherited, pod.resources, is_manual=is_manual)
         rank, relaunches = member.rank, member.relaunches
         replacements.append(GroupMember(rank=rank, resources=resources, relaunches=relaunches, replaces_id=member_id))
         migrating_ids.add(member_id)
-        names.append(replica.display_name)
+        replaced.append(replica)
     if not replacements:
         return MembershipChange(group_state=group_state), []
+    id_gap = member_id_gap(master, is_manual=is_manual)
     change, group = add_members(group_state, replacements, id_gap), requests[0].group
-    return change, [
-        message(MessageReason.MEMBER_MIGRATES, member=name, replacement=f"{group}-{new}")
-        for name, new in zip(names, change.added_ids, strict=True)
+    uids = tuple(replica.pod.uid for replica in replaced if replica.pod is not None)
+    return dataclasses.replace(change, replaced_pod_uids=uids), [
+        message(MessageReason.MEMBER_MIGRATES, member=replica.display_name, replacement=f"{group}-{new}")
+        for replica, new in zip(replaced, change.added_ids, strict=True)
     ]
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -46,7 +47,7 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentPlan:
     name: str
-    action: ScaleAction
+    spec: Mapping[str, Any]
     previous_state: BrainState
     sent_at: datetime
     is_acknowledged: bool = True  # whether the API server has confirmed the creation
@@ -178,7 +179,8 @@ class MasterLoop:
             return True
         # Plans of an earlier master: the operator carries them out or deletes them.
         return any(
-            (plan["metadata"].get("labels") or {}).get("scale-type") == "auto" and blocks_next_plan(plan)
+            (plan["metadata"].get("labels") or {}).get("scale-type") == "auto"
+            and blocks_next_plan(plan, self.state.newest_ids)
             for plan in plans.values()
             if owner_job_name(plan) == self._job.name
         )
@@ -192,9 +194,9 @@ class MasterLoop:
         if plan is not None and plan_phase(plan) == "Failed":
             self._abandon_plan(sent, plan_message(plan), now)
             return True
-        has_members = have_requested_members_appeared(sent.action, self.state.newest_ids)
+        has_members = have_requested_members_appeared(sent.spec, self.state.newest_ids)
         is_waiting_for_pods = not has_members and now - sent.sent_at < POD_APPEARANCE_TIMEOUT
-        if (plan is not None and blocks_next_plan(plan)) or is_waiting_for_pods:
+        if (plan is not None and blocks_next_plan(plan, self.state.newest_ids)) or is_waiting_for_pods:
             return True
         log.info("scale plan completed", extra={"plan": sent.name})
         self._sent_plan, self._failures, self._not_before = None, 0, None
@@ -205,9 +207,9 @@ class MasterLoop:
         names = [plan["metadata"]["name"] for plan in self._plans.store.all()]
         number = next_plan_number(self._job.name, names, int(self._service.brain_state.get("next_plan_number") or 0))
         name = f"{self._job.name}-scaleplan-{number}"
-        sent = SentPlan(name=name, action=action, previous_state=self.state, sent_at=now)
+        body = build_scale_plan(self._job, action, name)
+        sent = SentPlan(name=name, spec=body["spec"], previous_state=self.state, sent_at=now)
         try:
-            body = build_scale_plan(self._job, action, name)
             created = await self._client.create(SCALE_PLANS, self._job.namespace, body)
             self._plans.store.apply_own_write(created)
         except AlreadyExists:
@@ -216,7 +218,7 @@ class MasterLoop:
             return
         except Unreachable as error:
             log.warning("no response to the creation of a scale plan", extra={"plan": name, "error": str(error)})
-            sent = SentPlan(name=name, action=action, previous_state=self.state, sent_at=now, is_acknowledged=False)
+            sent = replace(sent, is_acknowledged=False)
         except ApiError as error:
             self._abandon_plan(sent, str(error), now)
             return

@@ -64,21 +64,25 @@ def plan_message(plan: Mapping[str, Any]) -> str:
     return str((plan.get("status") or {}).get("message") or "")
 
 
-def blocks_next_plan(plan: Mapping[str, Any]) -> bool:
+def blocks_next_plan(plan: Mapping[str, Any], newest_ids: Mapping[str, int]) -> bool:
     """Return whether the next plan must wait for this one.
 
-    A plan that migrates pods does not block while the replacements start; the operator removes the old pods later.
+    A plan in execution does not block while replacements start, or while removed pods terminate: both take time.
     """
-    phase = plan_phase(plan)
-    return phase not in FINAL_PLAN_PHASES and not (phase == "Scaling" and (plan.get("spec") or {}).get("migratePods"))
+    phase, spec = plan_phase(plan), plan.get("spec") or {}
+    if phase != "Scaling":
+        return phase not in FINAL_PLAN_PHASES
+    return not spec.get("migratePods") and not have_requested_members_appeared(spec, newest_ids)
 
 
-def have_requested_members_appeared(action: ScaleAction, newest_ids: Mapping[str, int]) -> bool:
-    """Return whether all members requested by an action have been observed; `newest_ids` is keyed by slot."""
-    if any(newest_ids.get(f"{pod.key.type}/{pod.rank}", -1) < pod.key.id for pod in action.create_pods):
+def have_requested_members_appeared(plan_spec: Mapping[str, Any], newest_ids: Mapping[str, int]) -> bool:
+    """Return whether all members requested by a plan have been observed; `newest_ids` is keyed by slot."""
+    pods, sizes = plan_spec.get("createPods") or (), plan_spec.get("replicaResourceSpecs") or {}
+    slots = {f"{pod.get('type')}/{pod.get('rankIndex')}": pod.get("id") or 0 for pod in pods}
+    if any(newest_ids.get(slot, -1) < newest_id for slot, newest_id in slots.items()):
         return False
     types = [slot.rpartition("/")[0] for slot in newest_ids]
-    return all(types.count(type_) >= sizing.replicas for type_, sizing in action.sizing_by_type.items())
+    return all(types.count(type_) >= (each.get("replicas") or 0) for type_, each in sizes.items())
 
 
 def to_quantities(resources: PodResources) -> dict[str, str]:
