@@ -114,9 +114,18 @@ class JobReconciler:
         nodes, config = self._dependencies.node_faults, self._dependencies.config
         if self._masters is not None:
             await self._masters.plan_store.clean_up_orphan_plans(key, live_uid)
+            self._report_ignored_edits(await self._masters.plan_store.acknowledge_ignored_edits(key))
         return shortest_wait(
             *[await orphans.delete_orphans(key, live_uid, nodes, config) for orphans in self._orphan_cleaners]
         )
+
+    def _report_ignored_edits(self, plans: list[ScalePlan]) -> None:
+        for plan in plans:
+            resource = self._masters.plan_store.resource if self._masters else self.resource
+            owner = Owner(api_version=resource.api_version, kind=resource.kind, name=plan.key.name, uid=plan.uid)
+            ignored = message(MessageReason.PLAN_EDIT_IGNORED, phase=str(plan.phase))
+            event = EmitEvent(reason=str(MessageReason.PLAN_EDIT_IGNORED), message=ignored, is_warning=True)
+            self._dependencies.applier.events.emit(owner, plan.key.namespace, event)
 
     async def _reconcile_with_fallback(self, key: JobKey, raw: Mapping[str, Any]) -> timedelta | None:
         """Reconcile a job; if the engine finds that its spec cannot be carried out, with the last accepted spec."""

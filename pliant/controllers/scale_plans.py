@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -66,7 +67,7 @@ class ScalePlanStore:
         now, plans, waits = self._clock.now(), [], []
         for raw in self._plans_of_job(job.key):
             plan = self._parsed_plan(raw)
-            if _belongs_to_other_job(raw, plan, job.owner.uid):
+            if _belongs_to_other_job(plan, job.owner.uid):
                 continue
             remaining = plan.created_at + MANUAL_PLAN_INITIAL_DELAY - now
             if (
@@ -98,43 +99,63 @@ class ScalePlanStore:
         self._plans.apply_own_deletion(namespace, action.name, action.uid)
 
     async def clean_up_orphan_plans(self, key: JobKey, live_uid: str) -> None:
-        """Handle plans whose job does not exist: delete those of masters, write a status to those of users."""
-        if not any(_belongs_to_other_job(raw, self._parsed_plan(raw), live_uid) for raw in self._plans_of_job(key)):
+        """Handle plans whose job does not exist: unfinished ones that no job has had wait for a job of this name."""
+        if not self._list_orphans(key, live_uid):
             return
         # The cached job may be older than its plans.
-        actual_uid = await self._live_job_uid(key)
-        parsed = [(raw, self._parsed_plan(raw)) for raw in self._plans_of_job(key)]
-        orphans = [(raw, plan) for raw, plan in parsed if _belongs_to_other_job(raw, plan, actual_uid)]
+        orphans = self._list_orphans(key, await self._live_job_uid(key))
         await _gather_writes(self._resolve_orphan_plan(key, raw, plan) for raw, plan in orphans)
 
+    def _list_orphans(self, key: JobKey, job_uid: str) -> list[tuple[RawPlan, ScalePlan]]:
+        """Return the plans of another job or of none; there is nothing to do for finished plans of users."""
+        parsed = [(raw, self._parsed_plan(raw)) for raw in self._plans_of_job(key)]
+        return [
+            (raw, plan)
+            for raw, plan in parsed
+            if _belongs_to_other_job(plan, job_uid) and not (plan.is_manual and plan.is_finished)
+        ]
+
     async def _resolve_orphan_plan(self, key: JobKey, raw: RawPlan, plan: ScalePlan) -> None:
-        now = self._clock.now()
+        kind = self._job_resource.kind
         if not key.name:
-            problem = f"{self.kind.owner_field}: must be the name of the {self._job_resource.kind} that the plan is for"
-            await self._write_if_changed(raw, plan, PlanStatus(phase=PlanPhase.FAILED, message=problem, at=now))
-        elif plan.is_manual:
-            problem = f"{self._job_resource.kind} {key.name} not found in this namespace"
-            await self._write_if_changed(raw, plan, PlanStatus(phase=PlanPhase.PENDING, message=problem, at=now))
-        else:
+            problem = f"{self.kind.owner_field}: must be the name of the {kind} that the plan is for"
+            await self._write_if_changed(raw, plan, PlanPhase.FAILED, problem)
+        elif not plan.is_manual and (plan.job_uids or plan.is_finished):
             await self.delete(key.namespace, DeleteScalePlan(name=plan.key.name, uid=plan.uid))
+        elif plan.job_uids:
+            problem = f"{kind} {key.name} was deleted before the plan was completed; create another plan"
+            await self._write_if_changed(raw, plan, PlanPhase.FAILED, problem)
+        else:
+            problem = f"{kind} {key.name} not found in this namespace"
+            await self._write_if_changed(raw, plan, PlanPhase.PENDING, problem)
+
+    async def acknowledge_ignored_edits(self, key: JobKey) -> list[ScalePlan]:
+        """Return the plans that were edited after their execution began, each edit once."""
+        parsed = [(raw, self._parsed_plan(raw)) for raw in self._plans_of_job(key)]
+        edited = [(raw, plan) for raw, plan in parsed if plan.has_ignored_edit]
+        await _gather_writes(self._patch_status(raw, {"observedGeneration": plan.generation}) for raw, plan in edited)
+        return [plan for _, plan in edited]
 
     async def _live_job_uid(self, key: JobKey) -> str:
         with suppress(NotFound):
             return str((await self._client.get(self._job_resource, *key))["metadata"]["uid"]) if key.name else ""
         return ""
 
-    async def _write_if_changed(self, raw: RawPlan, plan: ScalePlan, status: PlanStatus) -> None:
-        is_final = plan.phase is not None and plan.phase.is_final
-        if not is_final and (plan.phase, plan.status_message) != (status.phase, status.message):
-            await self._patch_status(raw, status)
+    async def _write_if_changed(self, raw: RawPlan, plan: ScalePlan, phase: PlanPhase, message: str) -> None:
+        if not plan.is_finished and (plan.phase, plan.status_message) != (phase, message):
+            now, generation = self._clock.now(), plan.generation
+            await self._write_status(
+                raw, PlanStatus(phase=phase, message=message, at=now, observed_generation=generation)
+            )
 
     async def _write_decided_status(self, job: Job, raw: RawPlan, status: PlanStatus) -> None:
-        if status.phase.is_final and self._is_claimable_by_master(job, self._parsed_plan(raw)):
+        plan = self._parsed_plan(raw)
+        if (status.phase.is_final or plan.is_claimed) and self._is_claimable_by_master(job, plan):
             raw = await self._remove_claim_label(raw)
-        await self._patch_status(raw, status)
+        await self._write_status(raw, dataclasses.replace(status, job_uid=job.owner.uid))
 
     async def _remove_claim_label(self, raw: RawPlan) -> RawPlan:
-        """Remove the label by which a master finds a plan, so that it does not execute a finished plan again."""
+        """Remove the label by which a master finds a plan, so that it does not execute the plan again."""
         meta = raw["metadata"]
         if self.kind.claim_label not in (meta.get("labels") or {}):
             return raw
@@ -145,11 +166,13 @@ class ScalePlanStore:
         self._plans.apply_own_write(written)
         return written
 
-    async def _patch_status(self, raw: RawPlan, status: PlanStatus) -> None:
-        meta, before = raw["metadata"], raw_status(raw)
-        change = build_merge_patch(before, self.kind.render_status(status, before))
-        if not change:
-            return
+    async def _write_status(self, raw: RawPlan, status: PlanStatus) -> None:
+        before = raw_status(raw)
+        if change := build_merge_patch(before, self.kind.render_status(status, before)):
+            await self._patch_status(raw, change)
+
+    async def _patch_status(self, raw: RawPlan, change: Mapping[str, Any]) -> None:
+        meta = raw["metadata"]
         patch = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "status": change}
         where = self.resource, meta["namespace"], meta["name"]
         try:
@@ -173,12 +196,9 @@ class ScalePlanStore:
         return self._plans.by_index(JOB_INDEX, str(key))
 
 
-def _belongs_to_other_job(raw: RawPlan, plan: ScalePlan, job_uid: str) -> bool:
-    """Return whether a plan belongs to no job, or, if a master wrote it, to an earlier job of the same name."""
-    if plan.is_manual or not job_uid:
-        return not job_uid
-    owners = {ref.get("uid") for ref in raw["metadata"].get("ownerReferences") or ()} - {None, ""}
-    return bool(owners) and job_uid not in owners
+def _belongs_to_other_job(plan: ScalePlan, job_uid: str) -> bool:
+    """Return whether a plan belongs to no job or to an earlier job of the same name."""
+    return not job_uid or (bool(plan.job_uids) and job_uid not in plan.job_uids)
 
 
 async def _gather_writes(writes: Iterable[Any]) -> None:

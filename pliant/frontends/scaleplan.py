@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, cast
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from pliant.errors import InvalidSpec
 from pliant.frontends.crd import CustomKind, PrinterColumn, build_crd, field_doc
@@ -68,6 +68,12 @@ class ScalePlanStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_de
     message: Annotated[str, field_doc("Human-readable explanation of the phase.")] = ""
     create_time: Annotated[Timestamp | None, field_doc("Time when the operator first processed the plan.")] = None
     finish_time: Annotated[Timestamp | None, field_doc("Time when the plan succeeded or failed.")] = None
+    observed_generation: Annotated[
+        int, field_doc("Generation of the spec that the operator executes; later edits have no effect.")
+    ] = 0
+    job_uid: Annotated[str, field_doc("UID of the job that the operator executes the plan for.")] = field(
+        default="", name="jobUID"
+    )
 
 
 KIND_DEFINITION = CustomKind(
@@ -129,16 +135,19 @@ class ScalePlanFrontend(PlanFrontend):
 def parse_plan(raw: Mapping[str, Any]) -> ScalePlan:
     """Return the plan of a raw object; an invalid object sets `parse_error`, which names the field."""
     metadata = _mapping_or_empty(raw.get("metadata"))
-    status = _decode_status(raw_status(raw))
+    status, owners = _decode_status(raw_status(raw)), _elasticjob_owners(metadata)
     known: dict[str, Any] = {
         "key": JobKey(str(metadata.get("namespace") or "default"), str(metadata.get("name") or "")),
         "uid": str(metadata.get("uid") or ""),
         "is_manual": _mapping_or_empty(metadata.get("labels")).get(SCALE_TYPE_LABEL) != "auto",
-        "is_claimed": bool(_elasticjob_owners(metadata)),
+        "is_claimed": bool(owners),
+        "job_uids": frozenset({status.job_uid, *(str(each.get("uid", "")) for each in owners)} - {""}),
         "created_at": parse_time(metadata.get("creationTimestamp")) or DEFAULT_CREATION_TIME,
+        "generation": generation if isinstance(generation := metadata.get("generation"), int) else 0,
         "phase": PlanPhase(status.phase) if status.phase in list(PlanPhase) else None,
         "status_message": status.message,
         "finished_at": status.finish_time,
+        "observed_generation": status.observed_generation,
     }
     try:
         spec = decode(ScalePlanSpec, raw.get("spec"), "spec")
@@ -148,13 +157,19 @@ def parse_plan(raw: Mapping[str, Any]) -> ScalePlan:
 
 
 def render_plan_status(status: PlanStatus, previous: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the complete raw status of a plan; createTime and finishTime are set once."""
+    """Return the complete raw status of a plan; createTime and finishTime are set once.
+
+    The observed generation does not change after the execution has begun.
+    """
     before, at = _decode_status(previous), status.at.replace(microsecond=0)
+    is_executed = before.phase in list(PlanPhase) and PlanPhase(before.phase).is_executed
     rendered = ScalePlanStatus(
         phase=str(status.phase),
         message=status.message,
         create_time=before.create_time or at,
         finish_time=(before.finish_time or at) if status.phase.is_final else None,
+        observed_generation=before.observed_generation if is_executed else status.observed_generation,
+        job_uid=status.job_uid or before.job_uid,
     )
     return cast("dict[str, Any]", to_json_data(rendered))
 

@@ -214,6 +214,7 @@ TEMPLATES: Final[Mapping[str, str | Callable[[Message], str]]] = {
     MessageReason.MEMBERS_REPLACED: "{details}",
     MessageReason.MEMBER_REPLACES: "{member} replaces {replaced}",
     MessageReason.REPLACEMENT_FAILED: "the replacement failed; the member to replace stays",
+    MessageReason.PLAN_EDIT_IGNORED: "the edit has no effect: the phase is {phase}; create another plan",
     MessageReason.SPEC_WARNING: "{message}",
     MessageReason.INVALID_SPEC: "{message}",
     MessageReason.SPEC_REJECTED: "the job continues with the last accepted spec: {message}",

@@ -110,6 +110,7 @@ class MessageReason(StrEnum):
 
     # Warnings.
     SPEC_WARNING = "SpecWarning"
+    PLAN_EDIT_IGNORED = "PlanEditIgnored"
     INVALID_SPEC = "InvalidSpec"
     SPEC_REJECTED = "SpecRejected"
     FAILED_GRANT_ACCESS = "FailedGrantAccess"

@@ -18,6 +18,11 @@ class PlanPhase(StrEnum):
     FAILED = "Failed"
 
     @property
+    def is_executed(self) -> bool:
+        """Whether the operator has begun to execute the plan: edits have no effect any more."""
+        return self is PlanPhase.SCALING or self.is_final
+
+    @property
     def is_final(self) -> bool:
         return self in (PlanPhase.SUCCEEDED, PlanPhase.FAILED)
 
@@ -53,7 +58,13 @@ class ScalePlan:
     is_manual: bool = False
     is_claimed: bool = False
     """Whether the job's master has labelled a manual plan as its own to execute."""
+    job_uids: frozenset[str] = frozenset()
+    """The UIDs of the jobs that have the plan: by its status, or by owner references that masters write."""
     created_at: datetime
+    generation: int = 0
+    """Increases with every change of the spec."""
+    observed_generation: int = 0
+    """The generation that is or was executed; 0 if unknown."""
     group_requests: Mapping[str, PlanGroupRequest] = field(default_factory=dict)
     create_pods: tuple[PlanPodRequest, ...] = ()
     remove_pods: tuple[PlanPodRequest, ...] = ()
@@ -68,9 +79,21 @@ class ScalePlan:
     parse_error: str = ""
     """Why the plan cannot be parsed; such a plan fails."""
 
+    @property
+    def is_finished(self) -> bool:
+        return self.phase is not None and self.phase.is_final
+
+    @property
+    def has_ignored_edit(self) -> bool:
+        """Whether the spec was edited after the execution began."""
+        return self.phase is not None and self.phase.is_executed and 0 < self.observed_generation < self.generation
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanStatus:
     phase: PlanPhase
     message: str
     at: datetime
+    observed_generation: int = 0
+    job_uid: str = ""
+    """The UID of the job that has the plan; empty if there is none yet."""

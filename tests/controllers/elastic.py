@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -17,7 +17,7 @@ from pliant.errors import NotFound
 from pliant.frontends.elasticjob.job import ElasticJobFrontend
 from pliant.frontends.frontend import required_crds
 from pliant.kube.client import KubeClient
-from pliant.kube.resources import CRDS, PODS, Resource
+from pliant.kube.resources import CRDS, EVENTS, PODS, Resource
 from pliant.kube.transport.base import Transport
 from pliant.model.operator_config import OperatorConfig
 from tests.faults.stand_in_node import FOR_EVER, Script, StandInNodes
@@ -50,9 +50,11 @@ class Stage:
         }
         return await self.client.create(JOBS, SPACE, body)
 
-    async def plan(self, name: str, kind: str = "auto", owner: str = "demo", **spec: Any) -> Object:
+    async def plan(
+        self, name: str, kind: str = "auto", owner: str = "demo", owners: Sequence[Object] = (), **spec: Any
+    ) -> Object:
         """Write a plan."""
-        meta = {"name": name, "labels": {"scale-type": kind}}
+        meta = {"name": name, "labels": {"scale-type": kind}, "ownerReferences": list(owners)}
         named = {"ownerJob": owner} if owner else {}
         body = {"apiVersion": PLANS.api_version, "kind": PLANS.kind, "metadata": meta, "spec": {**named, **spec}}
         return await self.client.create(PLANS, SPACE, body)
@@ -75,6 +77,11 @@ class Stage:
         there = [name for name, pod in pods if "deletionTimestamp" not in pod["metadata"]]
         return sorted(name.removeprefix("demo-edljob-worker-") for name in there if "-worker-" in name)
 
+    async def events(self, name: str) -> list[Object]:
+        """What was told about an object of that name."""
+        told = (await self.client.list(EVENTS, SPACE)).items
+        return [event for event in told if event["involvedObject"]["name"] == name]
+
     async def is_there(self, resource: Resource, name: str) -> bool:
         """Whether an object is there."""
         try:
@@ -87,6 +94,11 @@ class Stage:
 def workers(size: int) -> dict[str, Any]:
     """What a plan says to have so many workers."""
     return {"replicaResourceSpecs": {"worker": {"replicas": size}}}
+
+
+def an_owner(name: str, uid: str) -> Object:
+    """An owner as masters write it: the kind in lower case."""
+    return {"apiVersion": JOBS.api_version, "kind": "elasticjob", "name": name, "uid": uid}
 
 
 def foreign_pod(job: Mapping[str, Any], index: int, kind: str = "worker") -> Object:

@@ -12,7 +12,7 @@ from pliant.kube.cache.store import ObjectStore
 from pliant.kube.resources import CRDS, PODS, SERVICE_ACCOUNTS, SERVICES
 from pliant.model.job import JobKey
 from pliant.model.operator_config import OperatorConfig
-from tests.controllers.elastic import JOBS, MASTER, PLANS, SPACE, foreign_pod, staged, workers
+from tests.controllers.elastic import JOBS, MASTER, PLANS, SPACE, an_owner, foreign_pod, staged, workers
 from tests.scenarios.messages import timeline_in
 from tests.virtual_time import VirtualClock, on_virtual_time, passing
 
@@ -155,20 +155,103 @@ async def test_a_plan_of_people_is_left_alone_at_first_and_is_no_bait_in_the_end
 
 
 @on_virtual_time
-async def test_plans_without_a_job_are_told_so_or_go() -> None:
+async def test_plans_without_a_job_are_told_so_and_wait_for_it() -> None:
     async with staged() as stage:
         await stage.plan("auto", owner="nobody", **workers(1))
+        await stage.plan("other", owners=[an_owner("nobody", "of an earlier job")], owner="nobody", **workers(5))
         await stage.plan("manual", "manual", owner="nobody", **workers(1))
         await stage.plan("ownerless", "manual", owner="", **workers(1))
         await passing(MOMENT)
         told = {name: each["status"] for name, each in (await stage.plans()).items()}
-        assert set(told) == {"manual", "ownerless"}
-        assert (told["manual"]["phase"], told["ownerless"]["phase"]) == ("Pending", "Failed")
-        assert told["manual"]["message"] == "ElasticJob nobody not found in this namespace"
+        assert set(told) == {"auto", "manual", "ownerless"}
+        assert {name: each["phase"] for name, each in told.items()} == {
+            "auto": "Pending",
+            "manual": "Pending",
+            "ownerless": "Failed",
+        }
+        assert told["auto"]["message"] == told["manual"]["message"] == "ElasticJob nobody not found in this namespace"
         assert told["ownerless"]["message"].startswith("spec.ownerJob: must be the name")
         await stage.submit(name="nobody")
         await passing(A_WHILE)
-        assert "nobody-edljob-worker-0" in await stage.pods()
+        assert [name for name in await stage.pods() if "-worker-" in name] == ["nobody-edljob-worker-0"]
+
+
+@on_virtual_time
+async def test_a_plan_of_a_master_that_is_older_than_its_job_is_carried_out() -> None:
+    async with staged() as stage:
+        await stage.plan("demo-scaleplan-0", **workers(2))
+        await passing(A_WHILE)
+        await stage.submit()
+        await passing(A_WHILE)
+        assert await stage.workers() == ["0", "1"]
+        assert (await stage.plans())["demo-scaleplan-0"]["status"]["phase"] == "Succeeded"
+
+
+@on_virtual_time
+async def test_a_plan_that_one_job_had_is_never_carried_out_by_another_of_its_name() -> None:
+    async with staged() as stage:
+        await stage.submit(suspend=True)
+        await stage.plan("held", "manual", **workers(2))
+        await passing(A_WHILE)
+        assert (await stage.plans())["held"]["status"]["phase"] == "Pending"
+        await stage.client.delete(JOBS, SPACE, "demo")
+        await passing(A_WHILE)
+        await stage.submit()
+        await passing(A_WHILE)
+        told = (await stage.plans())["held"]["status"]
+        said = "ElasticJob demo was deleted before the plan was completed; create another plan"
+        assert (told["phase"], told["message"]) == ("Failed", said)
+        assert await stage.workers() == []
+
+
+@on_virtual_time
+async def test_an_edit_of_a_finished_plan_is_answered_by_one_event() -> None:
+    async with staged() as stage:
+        await stage.submit()
+        await stage.plan("mine", "manual", **workers(1))
+        await passing(A_WHILE)
+        await stage.client.patch(PLANS, SPACE, "mine", {"metadata": {"annotations": {"seen": "by me"}}})
+        await passing(A_WHILE)
+        assert await stage.events("mine") == []
+        for size in (2, 3):
+            await stage.client.patch(PLANS, SPACE, "mine", {"spec": workers(size)})
+            await passing(A_WHILE)
+        [event] = await stage.events("mine")
+        assert (event["reason"], event["involvedObject"]["kind"]) == ("PlanEditIgnored", "ScalePlan")
+        assert event["message"] == "the edit has no effect: the phase is Succeeded; create another plan"
+        assert await stage.workers() == ["0"]
+        await stage.client.delete(JOBS, SPACE, "demo")
+        await passing(A_WHILE)
+        assert (await stage.plans())["mine"]["status"]["phase"] == "Succeeded"
+
+
+@on_virtual_time
+async def test_a_plan_that_names_a_pod_of_another_job_fails_and_removes_nobody() -> None:
+    async with staged() as stage:
+        await stage.submit()
+        await stage.plan("two", **workers(2))
+        await passing(A_WHILE)
+        await stage.plan("wrong", "manual", removePods=[{"name": "other-job-worker-1"}])
+        await passing(A_WHILE)
+        told = (await stage.plans())["wrong"]["status"]
+        assert told["phase"] == "Failed"
+        assert told["message"].startswith('spec.removePods[0].name: "other-job-worker-1" is not a pod of job demo')
+        assert await stage.workers() == ["0", "1"]
+
+
+@on_virtual_time
+async def test_a_plan_for_resources_alone_is_carried_out_for_those_who_come() -> None:
+    async with staged() as stage:
+        await stage.submit()
+        await stage.plan("two", **workers(2))
+        await passing(A_WHILE)
+        await stage.plan("larger", "manual", replicaResourceSpecs={"worker": {"resource": {"memory": "1Gi"}}})
+        await passing(A_WHILE)
+        assert (await stage.plans())["larger"]["status"]["phase"] == "Succeeded"
+        await stage.plan("more", "manual", **workers(3))
+        await passing(A_WHILE)
+        [container] = (await stage.pods())["demo-edljob-worker-2"]["spec"]["containers"]
+        assert container["resources"]["requests"]["memory"] == "1Gi"
 
 
 @on_virtual_time

@@ -191,6 +191,10 @@ EXAMPLES: dict[MessageReason, tuple[Message, str]] = {
     R.MEMBERS_REPLACED: (message(R.MEMBERS_REPLACED, [REPLACES]), "worker-4 replaces worker-1"),
     R.MEMBER_REPLACES: (REPLACES, "worker-4 replaces worker-1"),
     R.REPLACEMENT_FAILED: (message(R.REPLACEMENT_FAILED), "the replacement failed; the member to replace stays"),
+    R.PLAN_EDIT_IGNORED: (
+        message(R.PLAN_EDIT_IGNORED, phase="Succeeded"),
+        "the edit has no effect: the phase is Succeeded; create another plan",
+    ),
     R.SPEC_WARNING: (message(R.SPEC_WARNING, message="spec.envs is ignored"), "spec.envs is ignored"),
     R.INVALID_SPEC: (
         message(R.INVALID_SPEC, message="spec.replicaSpecs: needs at least one group"),

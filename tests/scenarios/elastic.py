@@ -43,6 +43,11 @@ class ElasticScene(Scene):
         uid = made["metadata"]["uid"]
         await self.until(lambda: any(change.uid == uid for change in reversed(self.history)), f"news of {name}")
 
+    def told_of_plan(self, plan: str) -> set[str]:
+        """The reasons of the events about a plan."""
+        about = [(event["involvedObject"], event["reason"]) for event in self._of_kind("Event").values()]
+        return {reason for owner, reason in about if (owner["kind"], owner["name"]) == (PLANS.kind, plan)}
+
     async def until_done(self, plan: str, phase: str = "Succeeded") -> str:
         """Wait until a plan is over; what it tells then."""
         told = await self.until(lambda: self._over(plan), f"{plan} over")

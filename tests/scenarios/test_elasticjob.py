@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from pliant.controllers.rbac.master_access import ROLE_BINDINGS_RESOURCE, ROLES_RESOURCE
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import PODS, SERVICE_ACCOUNTS
-from tests.controllers.elastic import workers
+from tests.controllers.elastic import PLANS, workers
 from tests.scenarios.elastic import ElasticScene, elastic_scene, job, master
 from tests.scenarios.nodes import Ends, Evicted, PaperNodes
 from tests.scenarios.table import side_by_side
@@ -129,6 +131,55 @@ async def editing_replicas_resizes_a_job(scene: ElasticScene, nodes: PaperNodes,
     await scene.until_workers(name, 0)
 
 
+async def a_plan_that_is_older_than_its_job_waits_for_it(scene: ElasticScene, nodes: PaperNodes, name: str) -> None:
+    await scene.plan(f"{name}-auto", name, **workers(2))
+    await scene.plan(f"{name}-manual", name, "manual", **workers(2))
+    said = f"ElasticJob {name} not found in this namespace"
+    plans = (f"{name}-auto", f"{name}-manual")
+    await scene.until(lambda: all(_within(scene.plans, plan, "status", "message") == said for plan in plans), said)
+    await scene.begin(nodes, name)
+    await scene.until_workers(name, 0, 1)
+    assert await scene.until_done(f"{name}-manual") == "no changes required"
+
+
+async def a_plan_of_resources_alone_is_for_those_who_come(scene: ElasticScene, nodes: PaperNodes, name: str) -> None:
+    await scene.begin(nodes, name)
+    await scene.plan(f"{name}-0", name, **workers(1))
+    await scene.until_workers(name, 0)
+    await scene.plan(f"{name}-larger", name, "manual", replicaResourceSpecs={"worker": {"resource": {"memory": "7Mi"}}})
+    await scene.until_done(f"{name}-larger")
+    await scene.plan(f"{name}-more", name, "manual", **workers(2))
+    await scene.until_workers(name, 0, 1)
+    amounts = [_memory(scene.pods[f"{name}-edljob-worker-{index}"]) for index in range(2)]
+    assert amounts[0] != amounts[1] == "7Mi"
+
+
+async def a_pod_of_another_job_is_not_removed(scene: ElasticScene, nodes: PaperNodes, name: str) -> None:
+    await scene.begin(nodes, name)
+    await scene.plan(f"{name}-0", name, **workers(2))
+    before = await scene.until_workers(name, 0, 1)
+    await scene.plan(f"{name}-wrong", name, "manual", removePods=[{"name": "other-job-worker-1"}])
+    assert "is not a pod of job" in await scene.until_done(f"{name}-wrong", "Failed")
+    assert scene.members(name) == before
+
+
+async def a_plan_is_done_when_its_pods_are_gone_and_edits_come_too_late(
+    scene: ElasticScene, nodes: PaperNodes, name: str
+) -> None:
+    await scene.begin(nodes, name)
+    await scene.plan(f"{name}-0", name, **workers(2))
+    await scene.until_workers(name, 0, 1)
+    plan = f"{name}-less"
+    await scene.plan(plan, name, "manual", **workers(1))
+    await scene.until_done(plan)
+    pods = (await scene.client.list(PODS, scene.namespace)).items
+    assert f"{name}-edljob-worker-1" not in [pod["metadata"]["name"] for pod in pods]
+    await scene.client.patch(PLANS, scene.namespace, plan, {"spec": workers(2)})
+    told = await scene.until(lambda: scene.told_of_plan(plan), "an answer to the edit")
+    assert told == {"PlanEditIgnored"}
+    assert list(scene.members(name)) == ["0"]
+
+
 async def a_foreign_master_is_told_of_those_who_leave_for_good(
     scene: ElasticScene, nodes: PaperNodes, name: str
 ) -> None:
@@ -158,6 +209,10 @@ async def a_plan_makes_thirty_anew_who_were_lost_at_once(scene: ElasticScene, no
     await scene.until_done(f"{name}-1")
 
 
+def _memory(pod: dict[str, Any]) -> str:
+    return str(pod["spec"]["containers"][0]["resources"]["requests"]["memory"])
+
+
 def _within(found: object, *path: str) -> object:
     for word in path:
         found = found.get(word) if isinstance(found, dict) else None
@@ -176,6 +231,19 @@ async def test_plans_say_who_the_members_are(client: KubeClient) -> None:
             a_suspended_job_holds_its_plans,
             editing_replicas_resizes_a_job,
             a_foreign_master_is_told_of_those_who_leave_for_good,
+        )
+
+
+@pytest.mark.on_real
+async def test_a_plan_does_what_it_says_or_says_why_not(client: KubeClient) -> None:
+    async with elastic_scene(client) as (scene, nodes):
+        await side_by_side(
+            scene,
+            nodes,
+            a_plan_that_is_older_than_its_job_waits_for_it,
+            a_plan_of_resources_alone_is_for_those_who_come,
+            a_pod_of_another_job_is_not_removed,
+            a_plan_is_done_when_its_pods_are_gone_and_edits_come_too_late,
         )
 
 

@@ -56,12 +56,16 @@ def sync_plans(context: Context) -> PlanUpdates:
 
 def fail_open_plans(context: Context) -> PlanUpdates:
     """Fail the unfinished plans of a job that has ended, and delete expired ones."""
-    status = PlanStatus(phase=PlanPhase.FAILED, message="the job has ended", at=context.now)
     open_plans = [plan for plan in context.observed.plans if plan.phase is None or not plan.phase.is_final]
     waits = [wait for wait in _times_to_expiry(context) if wait > timedelta(0)]
     return PlanUpdates(
         actions=tuple(DeleteScalePlan(name=plan.key.name, uid=plan.uid) for plan in _list_expired(context)),
-        statuses={plan.key.name: status for plan in open_plans},
+        statuses={
+            plan.key.name: PlanStatus(
+                phase=PlanPhase.FAILED, message="the job has ended", at=context.now, observed_generation=plan.generation
+            )
+            for plan in open_plans
+        },
         requeue_after=min(waits, default=None),
     )
 
@@ -79,7 +83,7 @@ def _status_change(context: Context, plan: ScalePlan, selected: _SelectedPlan | 
     phase, message = _plan_phase(context, plan, selected)
     if (phase, message) == (plan.phase, plan.status_message):
         return None
-    return PlanStatus(phase=phase, message=message, at=context.now)
+    return PlanStatus(phase=phase, message=message, at=context.now, observed_generation=plan.generation)
 
 
 def _plan_phase(context: Context, plan: ScalePlan, selected: _SelectedPlan | None) -> tuple[PlanPhase, str]:
