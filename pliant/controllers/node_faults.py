@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from pliant.kube.cache.store import ObjectStore
 from pliant.kube.objects import Node, Pod
-from pliant.kube.quantity import parse_quantity
 from pliant.model.observed import NodeFault
 from pliant.runtime.clock import Clock
+from pliant.schemas.quantity import parse_quantity
 
 _DEVICE_PATTERN = re.compile(r"gpu|npu|tpu|xpu|hpu|dcu|mlu|xid|nvlink|nvidia|gaudi|accelerator|device", re.IGNORECASE)
 _FAULT_PATTERN = re.compile(r"fault|fail|error|unhealthy|lost|problem|broken|bad|xid|dead|degraded", re.IGNORECASE)

@@ -13,11 +13,11 @@ from pliant.frameworks.progress_reporting import REPORT_TOKEN_VARIABLE, REPORT_U
 from pliant.kube.cache.store import ObjectStore
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import ConfigMap, ObjectMeta, OwnerReference, Pod, Service
-from pliant.kube.quantity import parse_quantity
 from pliant.kube.resources import PODS, Resource
 from pliant.model.job import Job
 from pliant.model.labels import JOB_NAME_LABEL, MANAGED_BY_LABEL, MANAGED_BY_VALUE, TEMPLATE_HASH_ANNOTATION
 from pliant.model.messages import Message, MessageReason, message
+from pliant.schemas.quantity import parse_quantity
 
 T = TypeVar("T", bound=Pod | Service)
 U = TypeVar("U", bound=Pod | Service | ConfigMap)

@@ -57,9 +57,9 @@ class DLRover(Framework):
 def _strategy_environment(job: Job, rank: Rank, rank_number: str, world_size: str) -> dict[str, str]:
     strategy = job.framework_options.get("strategy")
     if strategy == ALLREDUCE_STRATEGY:
+        # Without a port: programs append one, and pass the value to PyTorch as MASTER_ADDR.
         first = replica_host(job, WORKER_TYPE, 0)
-        port = next((port.number for port in rank.group.ports), 0)
-        return {"WORLD_SIZE": world_size, "RANK": rank_number, "RDZV_ENDPOINT": f"{first}:{port}"}
+        return {"WORLD_SIZE": world_size, "RANK": rank_number, "RDZV_ENDPOINT": first}
     if strategy == PS_STRATEGY:
         task = to_compact_json({"type": rank.group.name, "index": int(rank_number)})
         return {"TF_CONFIG": f'{{"cluster":{_encode_cluster(_JobIdentity(job))},"task":{task}}}'}

@@ -93,6 +93,7 @@ class ContainerStatus(_ObjectPart, frozen=True):
 
 
 class ContainerResources(_ObjectPart, frozen=True):
+    requests: dict[str, int | float | str] = {}
     limits: dict[str, int | float | str] = {}
 
 

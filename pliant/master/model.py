@@ -76,6 +76,7 @@ class JobMember:
     pod_name: str
     status: MemberStatus
     resources: PodResources = field(default_factory=PodResources)
+    memory_limit: int | None = None  # may be above the requested memory
     relaunches: int = 0
     created_at: datetime
     started_at: datetime | None = None
@@ -89,6 +90,10 @@ class JobMember:
     @property
     def slot(self) -> MemberSlot:
         return MemberSlot(self.key.type, self.rank)
+
+    @property
+    def usable_memory(self) -> int | None:
+        return self.memory_limit or self.resources.memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

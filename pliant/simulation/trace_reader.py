@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from pliant.autoscale.model import PodShape
 from pliant.errors import UserError
-from pliant.kube.quantity import parse_quantity
+from pliant.schemas.quantity import parse_quantity
 from pliant.simulation.delays import parse_duration_seconds
 from pliant.simulation.experiments import MAX_PODS_PER_NODE
 from pliant.simulation.trace import (

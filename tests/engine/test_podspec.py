@@ -11,6 +11,7 @@ from pliant.engine.pods.shared_environment import build_shared_environment
 from pliant.model.actions import CreatePod, CreateService
 from pliant.model.framework import Rank
 from pliant.model.job import Job, Naming, Port, ReplicaGroup, RestartPolicy, RestartRule
+from pliant.model.state import GroupMember
 from tests.builders import PlainFramework, make_group, make_job
 from tests.engine.rulings import actions_of, decided
 
@@ -90,6 +91,28 @@ def test_scheduler_and_priority_of_the_job_fill_in_what_the_template_leaves_open
     assert (spec["schedulerName"], spec["priorityClassName"]) == ("gang", "high")
     own = {"spec": {"schedulerName": "mine", "containers": [{"name": "main"}]}}
     assert pod_of(own, scheduler_name="gang")["spec"]["schedulerName"] == "mine"
+
+
+def resources_of(resources: dict[str, Any], **asked: str) -> dict[str, Any]:
+    """What a member is given whose plan asks for this."""
+    group = replace(make_group(), template=one_container(resources=resources))
+    member = GroupMember(rank=1, resources={name.replace("_", "/"): amount for name, amount in asked.items()})
+    outfit = build_shared_environment(make_job(group), PlainFramework())
+    pod = pod_manifest(outfit, Rank(group=group, index=1, attempt=0, member=member))
+    return dict(pod["spec"]["containers"][0]["resources"])
+
+
+def test_limits_above_what_a_plan_asks_for_are_kept() -> None:
+    written = {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": 1, "memory": "1Gi"}}
+    kept = resources_of(written, cpu="100m", memory="128Mi")
+    assert kept == {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"cpu": 1, "memory": "1Gi"}}
+    assert resources_of(written, memory="2Gi")["limits"] == {"cpu": 1, "memory": "2Gi"}
+    assert resources_of({}, cpu="2") == {"requests": {"cpu": "2"}, "limits": {"cpu": "2"}}
+
+
+def test_devices_have_one_number_and_odd_limits_are_left_to_the_cluster() -> None:
+    assert resources_of({"limits": {"a/gpu": "8"}}, a_gpu="4")["limits"] == {"a/gpu": "4"}
+    assert resources_of({"limits": {"cpu": "much"}}, cpu="2")["limits"] == {"cpu": "much"}
 
 
 def test_pods_in_the_network_of_their_node_still_ask_the_clusters_name_server() -> None:

@@ -47,7 +47,7 @@ def test_a_member_learns_who_it_is_and_where_its_master_is() -> None:
         "MONITOR_ENABLED": "true",
         "WORLD_SIZE": "4",
         "RANK": "2",
-        "RDZV_ENDPOINT": "demo-edljob-worker-0:3333",
+        "RDZV_ENDPOINT": "demo-edljob-worker-0",
     }
 
 

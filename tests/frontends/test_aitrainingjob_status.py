@@ -168,7 +168,7 @@ def test_a_job_without_an_elastic_group_has_no_scale() -> None:
 
 def test_a_rejection_shows_the_problem() -> None:
     status = rejected("is wrong")
-    assert (status["phase"], status["reason"], status["message"]) == ("", "InvalidSpec", "spec.x: is wrong")
+    assert (status["phase"], status["reason"], status["message"]) == ("Invalid", "InvalidSpec", "spec.x: is wrong")
     [condition] = status["conditions"]
     assert (condition["type"], condition["status"], condition["message"]) == ("Invalid", "True", "spec.x: is wrong")
     assert AITrainingJobFrontend().has_validation_error(status)

@@ -105,6 +105,14 @@ def test_a_command_is_left_as_it_is_written(container: dict[str, Any], is_ours: 
     assert {key: value for key, value in main_of(job, "dlrover-master").items() if key in container} == container
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"), [("Allreduce", "AllreduceStrategy"), ("ParameterServer", "ParameterServerStrategy")]
+)
+def test_strategies_have_the_names_of_old_examples(written: str, meant: str) -> None:
+    job = parsed(distributionStrategy=written, replicaSpecs=replicas(worker=role(1), ps=role(1)))
+    assert job.framework_options["strategy"] == meant
+
+
 def test_annotations_are_arguments_each_a_word_of_its_own() -> None:
     asked = {"pending_timeout": "600; reboot", "unknown": "x", "pliant.master/tick": "5", "service_type": "http"}
     job = parsed(annotations=asked)

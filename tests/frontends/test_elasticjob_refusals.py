@@ -20,9 +20,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no types": ({"replicaSpecs": None}, "spec.replicaSpecs: is required"),
     "no workers": ({"replicaSpecs": {}}, "spec.replicaSpecs.worker: is required: a job has workers"),
     "a strategy of another name": (
-        {"distributionStrategy": "ParameterServer"},
+        {"distributionStrategy": "ParameterServers"},
         (
-            'spec.distributionStrategy: "ParameterServer" is not one of ParameterServerStrategy,'
+            'spec.distributionStrategy: "ParameterServers" is not one of ParameterServerStrategy,'
             " AllreduceStrategy; did you mean ParameterServerStrategy?"
         ),
     ),

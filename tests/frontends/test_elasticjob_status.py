@@ -147,6 +147,17 @@ def test_a_problem_is_told_beside_what_was_known_and_once() -> None:
 def test_a_problem_of_a_new_job_is_a_status_that_a_cluster_takes() -> None:
     status = EJ.add_validation_error(InvalidSpec("spec", "is odd"), {}, NOON)
     assert SCHEMA.validate(raw_ej(status=status)) == []
+    assert SCHEMA.prune(raw_ej(status=status)) == []
+    assert status["phase"] == "Invalid"
+    assert told(previous=status)["phase"] == "Running"
+    assert EJ.load_state(raw_ej(status=status)) is None
+
+
+def test_conditions_are_where_kubectl_waits_for_them_and_where_masters_read_them() -> None:
+    for status in (told(), told(JobPhase.SUCCEED), EJ.add_validation_error(InvalidSpec("spec", "is odd"), {}, NOON)):
+        assert status["conditions"] == status["status"]["conditions"]
+    nested = {**told(), "conditions": None}
+    assert told(JobPhase.SUCCEED, previous=nested)["conditions"][-2]["type"] == "Running"
 
 
 @pytest.mark.parametrize("junk", [5, "x", [], {"conditions": 5}, {"conditions": [5, {"type": 1}]}])

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from pliant.kube.quantity import parse_quantity
+from pliant.schemas.quantity import parse_quantity
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,7 @@ def elastic_job(worker: dict[str, Any] | None = None, **spec: Any) -> dict[str, 
 
 def pod(name: str = "worker-3", phase: str = "Running", **changes: Any) -> Pod:
     type_, _, number = name.rpartition("-")
+    limits = {"cpu": "500m", "memory": "1Gi"}
     labels = {"replica-type": type_, "replica-index": number, "rank-index": "1", "relaunch-count": "2"}
     raw = {
         "metadata": {
@@ -53,7 +54,7 @@ def pod(name: str = "worker-3", phase: str = "Running", **changes: Any) -> Pod:
         },
         "spec": {
             "nodeName": "n",
-            "containers": [{"name": "main", "resources": {"limits": {"cpu": "500m", "memory": "1Gi"}}}],
+            "containers": [{"name": "main", "resources": changes.pop("resources", {"limits": limits})}],
         },
         "status": {"phase": phase, "podIP": "10.0.0.7", **changes},
     }
@@ -98,6 +99,10 @@ def test_what_an_author_gave_is_read() -> None:
     assert (role.replicas, role.min_size, role.max_size, role.restart_limit) == (4, 2, 8, 5)
     assert (role.may_scale, role.restarts_always, job.allows_tuning, job.is_suspended) == (False, True, False, True)
     assert (job.resource_limits.cpu, job.resource_limits.memory) == (20, 64 * GIB)
+
+
+def test_a_strategy_may_have_its_old_name() -> None:
+    assert parse_elastic_job(elastic_job(distributionStrategy="Allreduce")).strategy == "AllreduceStrategy"
 
 
 def test_none_is_as_good_as_no_number() -> None:
@@ -190,6 +195,13 @@ def test_a_step_becomes_a_plan() -> None:
     assert plan["metadata"]["labels"] == {"scale-type": "auto", "elasticjob.dlrover/name": "demo"}
     assert not have_requested_members_appeared(plan["spec"], {"worker/0": 0, "ps/0": 0})
     assert have_requested_members_appeared(plan["spec"], {"worker/0": 0, "worker/1": 5, "worker/2": 2, "ps/0": 1})
+
+
+def test_a_member_has_its_requests_and_may_use_up_to_its_limits() -> None:
+    resources = {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
+    node = one(pod(resources=resources))
+    assert node.resources == PodResources(cpu=0.1, memory=GIB // 16)
+    assert node.usable_memory == GIB
 
 
 def test_a_plan_blocks_the_next_one_until_its_members_are_there() -> None:

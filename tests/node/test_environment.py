@@ -20,7 +20,7 @@ from pliant.embedded.kubelet.environment.variables import (
     expand_variables,
     referenced_config_objects,
 )
-from pliant.kube.quantity import Quantity, parse_quantity
+from pliant.schemas.quantity import Quantity, parse_quantity
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pliant.errors import NotFound
-from pliant.kube.quantity import parse_quantity
+from pliant.schemas.quantity import parse_quantity
 from tests.node.running import Running, running
 
 pytestmark = pytest.mark.usefixtures("network")

@@ -9,9 +9,9 @@ from typing import Any
 
 from pliant.embedded.object_views import PodView
 from pliant.kube.objects import Node
-from pliant.kube.quantity import parse_quantity
 from pliant.kube.scheduling.fit import TERMINAL_POD_PHASES, effective_pod_requests, parse_scheduling_spec
 from pliant.model.job import ReplicaGroup
+from pliant.schemas.quantity import parse_quantity
 
 UNSCHEDULABLE_REASON = "Unschedulable"
 BYTE_RESOURCES = ("memory", "ephemeral-storage")

@@ -7,10 +7,10 @@ from datetime import datetime
 import msgspec
 
 from pliant.kube.objects import ObjectMeta
-from pliant.kube.quantity import Quantity
 from pliant.kube.scheduling.fit import TERMINAL_POD_PHASES
 from pliant.kube.scheduling.types import SchedulingPodSpec
 from pliant.model import labels
+from pliant.schemas.quantity import Quantity
 
 
 class _PodViewStruct(msgspec.Struct, frozen=True, rename="camel", gc=False, kw_only=True):

@@ -12,10 +12,10 @@ import msgspec
 from pliant.autoscale.model import PodShape
 from pliant.kube.cache.store import ObjectStore
 from pliant.kube.objects import Node
-from pliant.kube.quantity import Quantity, parse_quantity
 from pliant.kube.scheduling.fit import effective_pod_requests, is_node_ready, matches_selector_and_affinity
 from pliant.kube.scheduling.taints import BLOCKING_EFFECTS, is_condition_taint, untolerated_taints
 from pliant.kube.scheduling.types import SchedulingPodSpec
+from pliant.schemas.quantity import Quantity, parse_quantity
 
 MAX_CACHE_ENTRIES = 8192  # entries after which a cache is cleared
 

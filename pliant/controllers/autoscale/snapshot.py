@@ -23,11 +23,11 @@ from pliant.controllers.autoscale.pod_shapes import PodShapeCache, is_schedulabl
 from pliant.controllers.autoscale.scalable_jobs import ScalableJobs, group_key, is_autoscalable, size_bounds
 from pliant.kube import objects
 from pliant.kube.cache.store import ObjectStore
-from pliant.kube.quantity import parse_quantity
 from pliant.kube.scheduling.fit import parse_scheduling_spec
 from pliant.model.job import Job, ReplicaGroup, ResizeMode
 from pliant.model.labels import normalize_group_name
 from pliant.model.state import GroupState
+from pliant.schemas.quantity import parse_quantity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,11 +16,11 @@ from pliant.embedded.retries import NON_RETRYABLE_API_ERRORS, retry_until_answer
 from pliant.errors import ApiError
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import ObjectMeta
-from pliant.kube.quantity import Quantity
 from pliant.kube.resources import EVENTS, PERSISTENT_VOLUME_CLAIMS, PODS
 from pliant.kube.scheduling.fit import TERMINAL_POD_PHASES
 from pliant.kube.timestamps import format_timestamp
 from pliant.runtime.clock import Clock
+from pliant.schemas.quantity import Quantity
 
 _EVENT_COMPONENT = "persistentvolume-controller"
 

@@ -9,9 +9,9 @@ from fractions import Fraction
 
 from pliant.embedded.object_views import PodView
 from pliant.kube.objects import Node
-from pliant.kube.quantity import parse_quantity
 from pliant.kube.scheduling.fit import effective_pod_requests, non_resource_rejections, preferred_affinity_score
 from pliant.kube.scheduling.taints import DISCOURAGING_EFFECTS, untolerated_taints
+from pliant.schemas.quantity import parse_quantity
 
 ResourceAmounts = Mapping[str, Fraction]
 

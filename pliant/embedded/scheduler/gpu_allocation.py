@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pliant.kube.quantity import parse_quantity
+from pliant.schemas.quantity import parse_quantity
 
 GPU_RESOURCE = "nvidia.com/gpu"
 _NO_VISIBLE_GPUS = {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}

@@ -22,6 +22,10 @@ from pliant.model.labels import (
     replica_pod_name,
     service_selector,
 )
+from pliant.schemas.quantity import parse_quantity
+
+_OVERCOMMITTABLE = ("cpu", "memory", "ephemeral-storage")
+"""Resources whose limits may exceed the requests."""
 
 
 def pod_manifest(environment: SharedEnvironment, rank: Rank) -> dict[str, Any]:
@@ -211,7 +215,21 @@ def _env_entry(name: str, value: str) -> Mapping[str, str]:
     return {"name": name, "value": value}
 
 
+def _is_above(limit: str | int | float, amount: str) -> bool:
+    try:
+        return parse_quantity(limit) > parse_quantity(amount)
+    except ValueError:
+        return True  # the API server reports an invalid limit
+
+
 def _with_resources(container: Mapping[str, Any], resources: Mapping[str, str]) -> dict[str, Any]:
+    """Set requests and limits; a higher limit of the template stays, where Kubernetes allows limits above requests."""
     before = container.get("resources") or {}
-    after = {kind: {**(before.get(kind) or {}), **resources} for kind in ("requests", "limits")}
+    requests, limits = before.get("requests") or {}, before.get("limits") or {}
+    kept = {
+        name: limits[name]
+        for name, amount in resources.items()
+        if name in _OVERCOMMITTABLE and name in limits and _is_above(limits[name], amount)
+    }
+    after = {"requests": {**requests, **resources}, "limits": {**limits, **resources, **kept}}
     return {**container, "resources": {**before, **after}}

@@ -191,7 +191,7 @@ class AITrainingJobStatus(Struct, frozen=True, kw_only=True, rename="camel", omi
     phase: Annotated[
         str | None,
         field_doc("""Pending, Creating, Running, Restarting, Suspended, Terminating, or a final phase: Succeed, Failed,
-        Timeout, Preempted, NodeFail."""),
+        Timeout, Preempted, NodeFail. Invalid if the operator rejects the spec of a new job."""),
     ] = None
     reason: fields.PhaseReason = ""
     message: fields.Message = ""

@@ -100,7 +100,7 @@ class DLJobStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     phase: Annotated[
         str,
         field_doc("""Pending, Creating, Running, Restarting, Suspended, or a final phase: Succeeded, Failed, Timeout,
-        Preempted, NodeFail."""),
+        Preempted, NodeFail. Invalid if the operator rejects the spec of a new job."""),
     ] = ""
     reason: fields.PhaseReason = ""
     message: fields.Message = ""

@@ -23,6 +23,7 @@ from pliant.frontends.elasticjob.types import (
     WORKER,
     ElasticJobSpec,
     ElasticJobStatus,
+    distribution_strategy,
 )
 from pliant.frontends.frontend import Frontend
 from pliant.frontends.scaleplan import ScalePlanFrontend
@@ -47,7 +48,6 @@ KIND_DEFINITION = CustomKind(
     description="A training job whose own master controls its membership.",
     spec_type=ElasticJobSpec,
     status_type=ElasticJobStatus,
-    conditions_path=".status.status.conditions",
     printer_columns=(
         PrinterColumn(name="Phase", type="string", json_path=".status.phase"),
         PrinterColumn(name="Workers", type="string", json_path=".status.workers", description="Ready workers."),
@@ -82,7 +82,6 @@ class ElasticJobFrontend(Frontend):
     add_validation_error = staticmethod(status.add_validation_error)
     has_validation_error = staticmethod(status.has_validation_error)
     adopt_status = staticmethod(status.adopt_external_status)
-    conditions_path = ("status", "conditions")
     run_policy_path = "spec"
     plan_frontend = ScalePlanFrontend()
     master_pods_job_label = JOB_LABEL
@@ -129,7 +128,7 @@ class ElasticJobFrontend(Frontend):
 
 
 def _distribution_strategy(spec: ElasticJobSpec, master: ElasticJobMaster) -> str:
-    strategy = spec.distribution_strategy or PARAMETER_SERVER_STRATEGY
+    strategy = distribution_strategy(spec)
     builtin_strategies = [PARAMETER_SERVER_STRATEGY, ALLREDUCE_STRATEGY]
     if strategy in builtin_strategies or (strategy == CUSTOM_STRATEGY and not master.is_builtin):
         return strategy

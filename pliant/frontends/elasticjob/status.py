@@ -45,6 +45,7 @@ def render_status(status: JobStatusUpdate, previous: Mapping[str, Any], job: Job
     current = job_conditions.new_true_condition(condition_type, reason, text, at, state.observed_generation)
     latest_plan = max(((each.started_at, each.plan_name) for each in state.plan_executions.values()), default=None)
     previous_plan = previous.get("scalePlan")
+    conditions = _with_current_condition(_read_conditions(previous), current, at)
     rendered = ElasticJobStatus(
         phase=RUNNING if condition_type == RESTARTING else condition_type,
         message=text,
@@ -53,8 +54,9 @@ def render_status(status: JobStatusUpdate, previous: Mapping[str, Any], job: Job
         replicas=workers.pending + workers.scheduled + workers.active if workers else None,
         selector=group_selector(job, WORKER),
         restarts=state.restart_count,
+        conditions=conditions,
         status=ElasticJobInnerStatus(
-            conditions=_with_current_condition(_read_conditions(previous), current, at),
+            conditions=conditions,
             replica_statuses={
                 name: _replica_type_status(name, each, status.observed_pods) for name, each in counts.items()
             },
@@ -80,13 +82,15 @@ def add_validation_error(
     conditions = job_conditions.with_invalid_condition(history, problem, at, observed_generation)
     if conditions == history:
         return dict(previous)
+    rendered = engine_state.to_json_data(conditions)
     inner = {
         "replicaStatuses": {},
         **_inner_status(previous),
-        "conditions": engine_state.to_json_data(conditions),
+        "conditions": rendered,
         "lastReconcileTime": engine_state.to_json_data(at),
     }
-    return {**previous, "message": str(problem), "status": inner}
+    phase = previous.get("phase") or INVALID_CONDITION
+    return {**previous, "phase": phase, "message": str(problem), "conditions": rendered, "status": inner}
 
 
 def has_validation_error(status: Mapping[str, Any]) -> bool:
@@ -176,4 +180,5 @@ def _inner_status(status: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_conditions(status: Mapping[str, Any]) -> tuple[JobCondition, ...]:
-    return tuple(engine_state.decode_valid_items(JobCondition, _inner_status(status).get("conditions")))
+    conditions = status.get("conditions") or _inner_status(status).get("conditions")
+    return tuple(engine_state.decode_valid_items(JobCondition, conditions))

@@ -15,6 +15,12 @@ WORKER, PS, CHIEF, EVALUATOR = "worker", "ps", "chief", "evaluator"
 PARAMETER_SERVER_STRATEGY = "ParameterServerStrategy"
 ALLREDUCE_STRATEGY = "AllreduceStrategy"
 CUSTOM_STRATEGY = "CustomStrategy"
+_STRATEGY_ALIASES = {
+    "Allreduce": ALLREDUCE_STRATEGY,
+    "ParameterServer": PARAMETER_SERVER_STRATEGY,
+    "Custom": CUSTOM_STRATEGY,
+}
+"""The names in DLRover's examples before its first release."""
 
 RestartCount = Annotated[int, Meta(ge=0, le=2**31 - 1, extra_json_schema={"format": "int32"})]
 
@@ -91,6 +97,12 @@ class ElasticJobSpec(Struct, frozen=True, kw_only=True, rename="camel"):
     enable_elastic_scheduling: Annotated[bool, field_doc("Has no effect; set autoScale.")] = False
 
 
+def distribution_strategy(spec: ElasticJobSpec) -> str:
+    """Return the strategy under its current name; it is not validated."""
+    strategy = spec.distribution_strategy or PARAMETER_SERVER_STRATEGY
+    return _STRATEGY_ALIASES.get(strategy, strategy)
+
+
 class ElasticReplicaStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """Number of replicas of a type by state."""
 
@@ -117,14 +129,22 @@ class ElasticJobInnerStatus(Struct, frozen=True, kw_only=True, rename="camel", o
 class ElasticJobStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """Most recently observed status of the job."""
 
-    phase: Annotated[str, field_doc("Created, Pending, Running, Scaling, Suspended, Succeeded or Failed.")] = ""
+    phase: Annotated[
+        str,
+        field_doc("""Created, Pending, Running, Scaling, Suspended, Succeeded or Failed. Invalid if the operator rejects
+        the spec of a new job."""),
+    ] = ""
     message: fields.Message = ""
     scale_plan: Annotated[str, field_doc("The current or latest scale plan.")] = ""
     workers: Annotated[str, field_doc("Running workers and desired workers: 3/4.")] = ""
     replicas: Annotated[int | None, field_doc("Number of workers.")] = None
     selector: fields.Selector = ""
     restarts: Annotated[int | None, field_doc("Number of restarts of the master.")] = None
-    status: Annotated[ElasticJobInnerStatus | None, field_doc("Conditions and replica statuses of the job.")] = None
+    conditions: fields.JobConditions = ()
+    status: Annotated[
+        ElasticJobInnerStatus | None,
+        field_doc("Replica statuses of the job, and its conditions as DLRover nests them."),
+    ] = None
     scaling: fields.Scaling = ()
     root_cause: fields.RootCause = None
     progress: fields.Progress = None

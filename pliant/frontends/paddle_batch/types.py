@@ -137,7 +137,9 @@ class BatchPaddleJobStatus(Struct, frozen=True, kw_only=True, rename="camel", om
     """Most recently observed status of the job."""
 
     phase: Annotated[
-        str, field_doc("Pending, Starting, Running, Restarting, Suspended, or a final phase: Completed, Failed.")
+        str,
+        field_doc("""Pending, Starting, Running, Restarting, Suspended, or a final phase: Completed, Failed. Invalid if
+        the operator rejects the spec of a new job."""),
     ] = ""
     mode: Annotated[str, field_doc("PS with parameter servers; else Collective, or Single for one worker.")] = ""
     ps: Annotated[BatchPaddleRoleStatus | None, field_doc("Status of the parameter servers.")] = None

@@ -18,7 +18,7 @@ from pliant.model.state import EngineState, Timestamp
 
 MAX_CONDITIONS = 32
 INVALID_CONDITION = "Invalid"
-"""The condition of an object that failed validation."""
+"""The condition, and without an earlier phase the phase, of an object that failed validation."""
 
 _Reason = Annotated[str, field_doc("Machine-readable reason for the last transition, in CamelCase.")]
 _ObservedGeneration = Annotated[int, field_doc("The metadata.generation that the condition is based on.")]
@@ -142,7 +142,7 @@ def add_invalid_phase(
         return dict(previous)
     return {
         **previous,
-        "phase": previous.get("phase") or "",
+        "phase": previous.get("phase") or INVALID_CONDITION,
         "reason": current.reason,
         "message": current.message,
         "conditions": to_json_data(conditions),

@@ -9,7 +9,6 @@ from fractions import Fraction
 import msgspec
 
 from pliant.kube.objects import Node, ObjectMeta
-from pliant.kube.quantity import parse_quantity
 from pliant.kube.scheduling.taints import BLOCKING_EFFECTS, CORDON_TAINT, untolerated_taints
 from pliant.kube.scheduling.types import (
     NodeSelectorRequirement,
@@ -17,6 +16,7 @@ from pliant.kube.scheduling.types import (
     SchedulingContainer,
     SchedulingPodSpec,
 )
+from pliant.schemas.quantity import parse_quantity
 
 TERMINAL_POD_PHASES = frozenset({"Succeeded", "Failed"})  # a pod in one of these phases uses no resources
 

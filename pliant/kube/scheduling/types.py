@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from pliant.kube.quantity import Quantity
+from pliant.schemas.quantity import Quantity
 
 
 class _SchedulingPart(msgspec.Struct, frozen=True, rename="camel", gc=False, kw_only=True):

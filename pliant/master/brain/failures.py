@@ -122,7 +122,7 @@ def _decide_after_oom(
     context: DecisionContext, slot: MemberSlot, member: JobMember, max_memory: int
 ) -> ReplacementDecision:
     resources = _replacement_resources(context, slot, member, max_memory)
-    old = member.resources.memory or resources.memory
+    old = member.usable_memory or resources.memory
     if old is None or not context.may_tune(slot.type):
         return _decide_by_restart_limit(context, slot, member, MemberExitCause.OUT_OF_MEMORY.value, resources)
     new = min(

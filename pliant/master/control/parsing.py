@@ -9,16 +9,15 @@ from typing import Any, Final
 from pliant.errors import InvalidSpec
 from pliant.frontends.elasticjob.types import (
     MASTER_REPLICA_TYPE,
-    PARAMETER_SERVER_STRATEGY,
     WORKER,
     ElasticJobSpec,
     ElasticReplicaSpec,
+    distribution_strategy,
 )
 from pliant.frontends.spec.decoding import decode
 from pliant.frontends.status.engine_state import load_state, raw_status
 from pliant.kube.objects import ContainerStatus, Pod
 from pliant.kube.pod_disruptions import find_disruption
-from pliant.kube.quantity import parse_quantity
 from pliant.master.model import (
     Heartbeat,
     JobMember,
@@ -29,6 +28,7 @@ from pliant.master.model import (
     PodResources,
 )
 from pliant.model.state import EngineState, SizeRequester
+from pliant.schemas.quantity import parse_quantity
 
 DEFAULT_RESTARTS, MAX_RESTARTS = 3, 5
 USER_SIZE_REQUESTERS: Final = (SizeRequester.MANUAL_PLAN, SizeRequester.SPEC, SizeRequester.SCALE)
@@ -63,7 +63,7 @@ def parse_elastic_job(raw: Mapping[str, Any]) -> MasterJobSpec:
         namespace=metadata.get("namespace") or "default",
         name=metadata["name"],
         uid=metadata.get("uid", ""),
-        strategy=spec.distribution_strategy or PARAMETER_SERVER_STRATEGY,
+        strategy=distribution_strategy(spec),
         resource_limits=parse_resources(spec.resource_limits, "spec.resourceLimits"),
         roles=roles,
         is_suspended=spec.suspend or spec.suspended,
@@ -152,12 +152,14 @@ def _member_from_pod(pod: Pod, heartbeats: Mapping[MemberKey, Heartbeat], now: d
     has_finished = pod.status.phase in ("Succeeded", "Failed")
     relaunches = pod.metadata.labels.get(RELAUNCHES_LABEL, "0")
     port = MEMBER_PORT_BY_TYPE.get(key.type, DEFAULT_MEMBER_PORT)
+    requests, limits = _pod_resources(pod)
     return JobMember(
         key=key,
         rank=rank,
         pod_name=pod.metadata.name,
         status=_member_status(pod),
-        resources=_requested_resources(pod),
+        resources=requests,
+        memory_limit=limits.memory,
         relaunches=int(relaunches) if relaunches.isdecimal() else 0,
         created_at=pod.metadata.creation_timestamp or now,
         started_at=started_at or (terminated.started_at if terminated else None) or pod.status.start_time,
@@ -190,13 +192,16 @@ def _main_container_status(pod: Pod) -> ContainerStatus | None:
     return next((status for status in statuses if status.name == name), statuses[0] if statuses else None)
 
 
-def _requested_resources(pod: Pod) -> PodResources:
+def _pod_resources(pod: Pod) -> tuple[PodResources, PodResources]:
+    """Return the requests, which default to the limits, and the limits of the main container."""
     if not pod.spec.containers:
-        return PodResources()
+        return PodResources(), PodResources()
+    found = pod.spec.containers[0].resources
     try:
-        return parse_resources(pod.spec.containers[0].resources.limits, pod.metadata.name)
+        requests = parse_resources({**found.limits, **found.requests}, pod.metadata.name)
+        return requests, parse_resources(found.limits, pod.metadata.name)
     except InvalidSpec:
-        return PodResources()
+        return PodResources(), PodResources()
 
 
 def _pod_reason(pod: Pod, main: ContainerStatus | None) -> str:

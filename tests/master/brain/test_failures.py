@@ -57,6 +57,16 @@ def test_a_worker_that_ran_out_of_memory_gets_twice_as_much_and_so_do_later_ones
     assert (world.steps[-1].sizing_by_type["worker"].resources.memory or 0) > GIB
 
 
+def test_who_ran_out_of_memory_gets_more_than_the_limit_was() -> None:
+    world = World().run(30)
+    key = MemberKey("worker", 0)
+    world.nodes[key] = replace(world.nodes[key], memory_limit=3 * GIB)
+    world.stop([key], exit_code=137, reason="OOMKilled")
+    world.run(1)
+    (pod,) = world.steps[-1].create_pods
+    assert pod.resources.memory == 6 * GIB
+
+
 def test_memory_grows_by_eight_gib_a_step_and_ends_where_the_limits_are() -> None:
     limits = PodResources(cpu=10, memory=40 * GIB)
     world = World(facts=job(MasterRoleSpec(type="worker", resources=PodResources(memory=10 * GIB)), limits=limits)).run(

@@ -11,7 +11,7 @@ from pliant.cli.cluster.target import CLUSTER_SELECTION_HELP, ClusterTarget, add
 from pliant.cli.output.style import TerminalStyle
 from pliant.cli.output.table import Table
 from pliant.errors import NotFound, ServerError, UnsupportedEnvironment
-from pliant.kube.quantity import parse_quantity
+from pliant.schemas.quantity import parse_quantity
 
 if TYPE_CHECKING:
     from pliant.cli.cluster.job_lookup import JobObject

@@ -18,9 +18,9 @@ from pliant.cli.local.state_dir import ClusterStateDir, RunningCluster
 from pliant.cli.output.formats import add_output_option, format_json_or_yaml
 from pliant.cli.output.style import TerminalStyle
 from pliant.errors import ApiError, UserError
-from pliant.kube.quantity import parse_quantity
 from pliant.kube.resources import NODES
 from pliant.runtime.clock import SystemClock
+from pliant.schemas.quantity import parse_quantity
 
 if TYPE_CHECKING:
     from pliant.kube.client import KubeClient

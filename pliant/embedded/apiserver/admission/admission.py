@@ -28,7 +28,7 @@ from pliant.embedded.registry.crds import apply_crd_defaults, validate_crd
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.schema import FieldError
 from pliant.embedded.storage.stored_objects import Object
-from pliant.kube.quantity import parse_quantity
+from pliant.schemas.quantity import parse_quantity
 
 CRDS_RESOURCE_KEY = "apiextensions.k8s.io/customresourcedefinitions"
 _STANDARD_FINALIZERS = frozenset({FOREGROUND_FINALIZER, ORPHAN_FINALIZER, "kubernetes"})

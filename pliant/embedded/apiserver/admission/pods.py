@@ -14,7 +14,7 @@ from pliant.embedded.apiserver.http.errors import (
 )
 from pliant.embedded.schema import FieldError, deep_copy
 from pliant.embedded.storage.stored_objects import Object
-from pliant.kube.quantity import parse_quantity
+from pliant.schemas.quantity import parse_quantity
 
 _QOS_RESOURCES = ("cpu", "memory")
 _DEFAULT_TOLERATION_SECONDS = 300

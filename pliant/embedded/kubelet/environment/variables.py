@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from pliant.errors import RetryLater, UserError
-from pliant.kube.quantity import parse_quantity
+from pliant.schemas.quantity import parse_quantity
 
 CONFIG_MAP_KIND = "ConfigMap"
 VOLUME_CLAIM_KIND = "PersistentVolumeClaim"

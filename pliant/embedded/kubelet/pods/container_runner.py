@@ -18,7 +18,7 @@ from pliant.embedded.kubelet.pods.status import ContainerRecord
 from pliant.embedded.kubelet.probes.handlers import ProbeTarget, validate_handlers
 from pliant.embedded.kubelet.probes.prober import ContainerProber
 from pliant.embedded.kubelet.runtime.messages import AgentRequestFailed, ContainerExit, ExitFuture
-from pliant.kube.quantity import parse_quantity
+from pliant.schemas.quantity import parse_quantity
 
 _START_FAILED_EXIT = ContainerExit(128)
 _INITIAL_BACKOFF = 10.0

@@ -52,7 +52,7 @@ def _count_restarts(context: DecisionContext, state: BrainState, replacements: l
             restarts[name] = restarts.get(name, 0) + 1
         elif member is not None and classify_exit(member) is MemberExitCause.OUT_OF_MEMORY:
             resources[slot.type] = decision.resources
-            oom_memory[slot.type] = max(oom_memory.get(slot.type, 0), member.resources.memory or 0)
+            oom_memory[slot.type] = max(oom_memory.get(slot.type, 0), member.usable_memory or 0)
         elif _was_early_exit(context, slot, member, decision):
             early_exits[name] = early_exits.get(name, 0) + 1
         else:
