@@ -116,7 +116,8 @@ async def the_end_leaves_no_pod_of_a_foreign_master(scene: ElasticScene, nodes: 
     counts = ("status", "replicaStatuses", "worker", "active")
     await scene.until(lambda: _within(scene.status(name), *counts) == 2, "two workers counted")
     nodes.order(master(name), Ends(0))
-    await scene.until_phase(name, "Succeeded")
+    status = await scene.until_phase(name, "Succeeded")
+    assert [each["type"] for each in status["conditions"] if each["status"] == "True"] == ["Created", "Succeeded"]
     await scene.until_workers(name)
 
 
@@ -273,6 +274,7 @@ async def test_names_may_be_as_long_as_services_allow(client: KubeClient) -> Non
         await scene.plan("longest", longest, **workers(1))
         await scene.until_workers(longest, 0)
         await scene.submit(job(nodes, too_long))
+        await scene.until_phase(too_long, "Invalid")
         told = await scene.until(lambda: scene.complaint(too_long), "a refusal")
         assert "metadata.name" in told
         assert "is too long" in told
