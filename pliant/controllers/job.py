@@ -15,6 +15,7 @@ from pliant.controllers.masters import OWNER_UID_INDEX, MasterCreatedObjects
 from pliant.controllers.node_faults import NodeFaultDetector
 from pliant.controllers.observe import CachedJobObjects, observe
 from pliant.controllers.orphan_pods import OrphanPodCleaner
+from pliant.controllers.priority_classes import PriorityClassWatch
 from pliant.controllers.progress_reports import ProgressReceiver, progress_fields
 from pliant.engine.decide import decide, shortest_wait
 from pliant.errors import Invalid, InvalidSpec, RetryLater
@@ -59,6 +60,7 @@ class ReconcilerDependencies:
     node_faults: NodeFaultDetector
     config: OperatorConfig
     progress_receiver: ProgressReceiver | None = None  # receives progress reports; None if reporting is disabled
+    priority_classes: PriorityClassWatch | None = None
     recommendations: RecommendationStore = field(default_factory=RecommendationStore)
     """The autoscaler's size recommendations."""
 
@@ -155,6 +157,8 @@ class JobReconciler:
         if cluster.recommendations.job_observer is not None:
             progress = progress_fields(raw_status(raw)).get("progress", {})
             cluster.recommendations.job_observer.observe_job(job, state, progress)
+        if cluster.priority_classes is not None and not (state is not None and state.phase.is_final):
+            job = await cluster.priority_classes.mark_missing(job, self._frontend.priority_class_path)
         cached, wait = self._cached_objects(job)
         decision = await call_plugin(
             plugin_of_job(self._frontend, job),

@@ -16,6 +16,7 @@ from pliant.controllers.job import JobReconciler, ReconcilerDependencies, resour
 from pliant.controllers.masters import OWNER_UID_INDEX, MasterObjectsWatch
 from pliant.controllers.node_faults import NODE_INDEX, NodeFaultDetector, node_index_keys
 from pliant.controllers.orphan_pods import JOB_NAME_INDEX, job_name_index_keys
+from pliant.controllers.priority_classes import PriorityClassWatch
 from pliant.controllers.progress_reports import ProgressReceiver
 from pliant.errors import ApiError, Forbidden, InvalidSpec
 from pliant.frontends.accepted_spec import is_managed_externally, parse_stored_job
@@ -76,8 +77,9 @@ class Operator:
         applier = ActionApplier(client, clock, self._pods.store, self._services.store)
         self._events = applier.events
         stores = (self._pods.store, self._services.store)
+        self._priority_classes = PriorityClassWatch(client)
         cluster = ReconcilerDependencies(
-            *stores, applier, self._node_faults, config or OperatorConfig(), progress_receiver
+            *stores, applier, self._node_faults, config or OperatorConfig(), progress_receiver, self._priority_classes
         )
         self._kinds: dict[tuple[str, str], _JobKindController] = {}
         for frontend in registered_kinds().values() if frontends is None else frontends:
@@ -116,6 +118,7 @@ class Operator:
 
     async def run(self) -> None:
         async with self._events.run_in_background(), asyncio.TaskGroup() as tasks:
+            self._priority_classes.attach(tasks)
             kinds = list(self._kinds.values())
             for kind in kinds:
                 tasks.create_task(self._run_kind(kind, tasks))

@@ -104,6 +104,11 @@ class Frontend(CustomResourceType, Protocol):
         return ""
 
     @property
+    def priority_class_path(self) -> str:
+        """The field that names the PriorityClass of the pods."""
+        return "spec.schedulingPolicy.priorityClass"
+
+    @property
     def conditions_path(self) -> tuple[str, ...]:
         """The path of the conditions in the status."""
         return ("conditions",)

@@ -156,6 +156,8 @@ class ReplicaGroup:
     complete_policy: EndPolicy = EndPolicy.ALL
     fail_policy: EndPolicy = EndPolicy.ANY
     restart_rule: RestartRule = field(default_factory=RestartRule)
+    priority_class: str | None = None
+    """The PriorityClass of the pods, instead of that of the job."""
     labels: Mapping[str, str] = field(default_factory=dict)
     first_pod_labels: Mapping[str, str] = field(default_factory=dict)
 
@@ -241,6 +243,8 @@ class Job:
     restart_exit_codes: frozenset[int] = frozenset()
     scheduler_name: str | None = None
     priority_class: str | None = None
+    missing_priority_classes: frozenset[str] = frozenset()
+    """The PriorityClasses that the job names and the cluster does not have: pods are created without them."""
     created_at: datetime
     generation: int = 0
     """Increases with every change of the spec."""

@@ -227,7 +227,8 @@ async def findings(
 async def test_missing_rights_are_named_with_verb_resource_and_reason() -> None:
     def judge(asked: dict[str, Any]) -> Reply:
         wanted = asked["spec"]["resourceAttributes"]
-        assert wanted.get("namespace") == {"nodes": None, "leases": "home", "secrets": "home"}.get(
+        cluster_wide = {"nodes": None, "priorityclasses": None}
+        assert wanted.get("namespace") == {**cluster_wide, "leases": "home", "secrets": "home"}.get(
             wanted["resource"], "team-a"
         )
         denied = {"pods": ("create", "delete"), "nodes": ("watch",), "leases": ("create", "watch")}

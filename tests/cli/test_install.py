@@ -128,10 +128,10 @@ def test_rights_are_bound_to_the_account_of_the_pods(printed: Any) -> None:
         assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) in roles
 
 
-def test_outside_of_the_watched_namespaces_only_nodes_are_seen(printed: Any) -> None:
+def test_outside_of_the_watched_namespaces_only_what_belongs_to_none_is_seen(printed: Any) -> None:
     objects = printed("install", *FEW, *("--watch-namespace", "team-a"), *("--watch-namespace", "team-b"))
     [everywhere, *_] = of_kind(objects, "ClusterRole")
-    assert {resource for _, resource, _, _ in rules(everywhere)} == {"nodes"}
+    assert {resource for _, resource, _, _ in rules(everywhere)} == {"nodes", "priorityclasses"}
     assert rules(everywhere) == needed(PermissionScope.CLUSTER)
     by_place = {role["metadata"]["namespace"]: rules(role) for role in of_kind(objects, "Role")}
     jobs = needed(PermissionScope.JOB_NAMESPACES, kinds=choose_kinds(["paddle"]))

@@ -33,7 +33,7 @@ class Effect(StrEnum):
 
 
 POD_FIELDS = {"framework_options", "frameworks", "scheduler_name", "priority_class", "naming", "labels"}
-POD_GROUP_FIELDS = {"template", "template_hash", "ports", "labels", "first_pod_labels"}
+POD_GROUP_FIELDS = {"template", "template_hash", "ports", "labels", "first_pod_labels", "priority_class"}
 MASTER_FIELDS = {"resourceLimits", "optimizeMode", "brainService", "restartCount", "autoScale", "criticalNodes"}
 IGNORED_FIELDS = {"warnings", "generation", "groups"}
 

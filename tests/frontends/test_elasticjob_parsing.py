@@ -175,8 +175,7 @@ def test_whatever_a_template_says_of_restarts_a_member_is_made_again_by_its_mast
 
 def test_a_priority_is_a_class_of_pods() -> None:
     job = parsed(replicaSpecs=replicas(worker=role(priority="high"), evaluator=role(priority="0.5")))
-    assert group_of(job).template["spec"]["priorityClassName"] == "high"
-    assert "priorityClassName" not in group_of(job, "evaluator").template["spec"]
+    assert (group_of(job).priority_class, group_of(job, "evaluator").priority_class) == ("high", None)
     assert [each.partition(":")[0] for each in job.warnings] == ["spec.replicaSpecs.evaluator.priority"]
 
 

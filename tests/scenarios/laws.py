@@ -81,7 +81,12 @@ def _illegal_moves(jobs: Sequence[Change]) -> Iterator[str]:
     for change in jobs:
         before, after = last.get(change.uid, ""), change.phase
         # An empty phase is the doing of whoever wiped the status; a job that is not accepted yet is Invalid.
-        if before not in ("", "Invalid") and after and after != before and after not in PHASE_TRANSITIONS.get(JobPhase(before), ()):
+        if (
+            before not in ("", "Invalid")
+            and after
+            and after != before
+            and after not in PHASE_TRANSITIONS.get(JobPhase(before), ())
+        ):
             yield f"{change.name} moved from {before} to {after!r}"
         last[change.uid] = after
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pliant.errors import Invalid
+from pliant.kube.resources import PRIORITY_CLASSES
 from tests.scenarios.jobs import FOREVER, group, job
-from tests.scenarios.messages import ALL_RUNNING
+from tests.scenarios.messages import ALL_RUNNING, text_of
 from tests.scenarios.scene import Scene
 
 pytestmark = pytest.mark.on_real
@@ -39,6 +40,25 @@ async def test_a_running_job_that_is_broken_by_an_edit_trains_on_and_is_mended(s
     await scene.until(lambda: not scene.rejection("t"), "the complaint gone")
     assert scene.message("t") == ALL_RUNNING
     assert [len(scene.made(f"t-worker-{index}")) for index in (0, 1)] == [1, 1]
+
+
+async def test_a_job_of_a_priority_that_the_cluster_does_not_know_runs_and_says_so(scene: Scene) -> None:
+    name = scene.namespace  # classes belong to no namespace
+    await scene.submit(job("t", {"worker": group(FOREVER)}, priority=name))
+    await scene.until_phase("t", "Running")
+    [pod] = scene.pods.values()
+    assert (pod["metadata"]["labels"]["priority"], pod["spec"].get("priorityClassName")) == (name, None)
+    told = await scene.until(lambda: scene.events("t").get("SpecWarning"), "a warning")
+    assert f"PriorityClass {name} not found" in text_of(told)
+    meta = {"apiVersion": PRIORITY_CLASSES.api_version, "kind": PRIORITY_CLASSES.kind, "metadata": {"name": name}}
+    await scene.client.create(PRIORITY_CLASSES, None, {**meta, "value": 7})
+    try:
+        await scene.submit(job("u", {"worker": group(FOREVER)}, priority=name))
+        await scene.until_phase("u", "Running")
+        assert scene.pods["u-worker-0"]["spec"]["priorityClassName"] == name
+        assert "SpecWarning" not in scene.events("u")
+    finally:
+        await scene.client.delete(PRIORITY_CLASSES, None, name)
 
 
 async def test_what_the_schema_refuses_never_becomes_a_job(scene: Scene) -> None:

@@ -21,7 +21,7 @@ class OperatorAccount:
 def operator_role_manifests(
     permissions: Iterable[Permission], account: OperatorAccount, namespaces: tuple[str, ...]
 ) -> Iterator[RawManifest]:
-    """Yield the roles and bindings; with `namespaces`, the only cluster-wide permission is on nodes.
+    """Yield the roles and bindings; with `namespaces`, the cluster-wide permissions are only on cluster-scoped objects.
 
     Names include the account's namespace, so that two installations on one cluster do not share roles.
     """

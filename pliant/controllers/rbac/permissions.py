@@ -13,6 +13,7 @@ from pliant.kube.resources import (
     LEASES,
     NODES,
     PODS,
+    PRIORITY_CLASSES,
     RESOURCE_QUOTAS,
     SECRETS,
     SERVICE_ACCOUNTS,
@@ -64,6 +65,8 @@ def operator_permissions(lease_name: str, frontends: Iterable[Frontend] | None =
     yield replace(quotas, is_optional=True)
     nodes = _permission(NODES, ("list", "watch"), "to detect node failures and measure cluster capacity")
     yield replace(nodes, scope=PermissionScope.CLUSTER, is_optional=True)
+    classes = _permission(PRIORITY_CLASSES, ("get", "list", "watch"), "to set only priority classes that exist")
+    yield replace(classes, scope=PermissionScope.CLUSTER, is_optional=True)
     yield from _operator_namespace_permissions(lease_name)
 
 

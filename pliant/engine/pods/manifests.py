@@ -130,8 +130,9 @@ def _pod_spec(environment: SharedEnvironment, rank: Rank) -> dict[str, Any]:
         spec.setdefault("subdomain", job.naming.subdomain.format(pod=name))
     if job.scheduler_name:
         spec.setdefault("schedulerName", job.scheduler_name)
-    if job.priority_class:
-        spec.setdefault("priorityClassName", job.priority_class)
+    priority_class = rank.group.priority_class or job.priority_class
+    if priority_class and priority_class not in job.missing_priority_classes:
+        spec.setdefault("priorityClassName", priority_class)
     if spec.get("hostNetwork"):
         # With the default policy the pod would use the name server of the host, which cannot resolve its peers.
         spec.setdefault("dnsPolicy", "ClusterFirstWithHostNet")

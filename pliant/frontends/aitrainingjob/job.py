@@ -67,6 +67,7 @@ class AITrainingJobFrontend(Frontend):
     render_status = staticmethod(status.render_status)
     adopt_status = staticmethod(status.adopt_external_status)
     run_policy_path = "spec"
+    priority_class_path = "spec.priority"
 
     def parse(self, raw: Mapping[str, Any], state: EngineState | None = None) -> Job:
         metadata = read_metadata(raw)

@@ -107,7 +107,9 @@ class AITrainingJobSpec(Struct, frozen=True, kw_only=True, rename="camel"):
         field_doc("""Whether an elastic group keeps running after it has lost replicas for good, as long as its first
         replica and minReplicas are left."""),
     ] = False
-    priority: Annotated[str, field_doc("PriorityClass of the pods, and value of their label `priority`.")] = ""
+    priority: Annotated[
+        str, field_doc("Value of the label `priority` of the pods, and their PriorityClass if it exists.")
+    ] = ""
     scheduler_name: Annotated[str, field_doc("Scheduler of the pods.")] = ""
     time_limit: Annotated[
         Seconds | None,

@@ -23,12 +23,12 @@ GANG_KEY_PREFIXES = (
 """Prefixes of the keys that assign pods to a gang. A master is in no gang: it requests the other pods."""
 GANG_AND_QUEUE_KEY_PREFIXES = (*GANG_KEY_PREFIXES, "kueue.x-k8s.io/", "volcano.sh/")
 """Prefixes of the keys that assign pods to a gang or a queue."""
-_PRIORITY_CLASSES = ("high", "low")
+PRIORITY_CLASSES = ("high", "low")
 
 PodTemplate = Mapping[str, Any]
 
 
-def build_pod_template(template: PodTemplate, path: str, annotations: Mapping[str, str], priority: str) -> PodTemplate:
+def build_pod_template(template: PodTemplate, path: str, annotations: Mapping[str, str]) -> PodTemplate:
     """Return the complete pod template of a replica; raise InvalidSpec for an invalid template.
 
     The main container is first and has resource requests, because masters read them from the first container.
@@ -37,9 +37,8 @@ def build_pod_template(template: PodTemplate, path: str, annotations: Mapping[st
     template = prepare_main_container(template, (POD_IP_ENV_ENTRY, NODE_IP_ENV_ENTRY, POD_NAME_ENV_ENTRY))
     if queue_annotations := filter_by_key_prefix(GANG_AND_QUEUE_KEY_PREFIXES, annotations):
         template = replace_annotations(template, {**queue_annotations, **template_annotations(template)})
-    priority_class = {"priorityClassName": priority} if priority in _PRIORITY_CLASSES else {}
     # The master replaces failed pods; the kubelet must not restart their containers.
-    return {**template, "spec": {**priority_class, **template["spec"], "restartPolicy": "Never"}}
+    return {**template, "spec": {**template["spec"], "restartPolicy": "Never"}}
 
 
 def is_priority_fraction(priority: str) -> bool:
@@ -52,7 +51,7 @@ def is_priority_fraction(priority: str) -> bool:
 
 def check_priority(priority: str, path: str) -> None:
     """Raise InvalidSpec for an invalid priority."""
-    if priority and priority not in _PRIORITY_CLASSES and not is_priority_fraction(priority):
+    if priority and priority not in PRIORITY_CLASSES and not is_priority_fraction(priority):
         problem = f"must be high, low or a fraction between 0 and 1 such as 0.5, got {abbreviate_json(priority)}"
         raise InvalidSpec(f"{path}.priority", f"{problem}; for other classes set priorityClassName in the template")
 

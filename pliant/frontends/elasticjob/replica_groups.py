@@ -78,9 +78,7 @@ def _build_group(name: str, replica: ElasticReplicaSpec, context: ElasticJobCont
     if max_size is not None and min_size > max_size:
         raise InvalidSpec(f"{path}.minReplicas", f"must be at most maxReplicas ({max_size}), got {min_size}")
     pod_templates.check_priority(replica.priority, path)
-    template = pod_templates.build_pod_template(
-        _pod_template(name, replica, context), path, context.annotations, replica.priority
-    )
+    template = pod_templates.build_pod_template(_pod_template(name, replica, context), path, context.annotations)
     main = template["spec"]["containers"][0].get("name", "")
     return ReplicaGroup(
         name=name,
@@ -92,6 +90,7 @@ def _build_group(name: str, replica: ElasticReplicaSpec, context: ElasticJobCont
         is_server=name == PS,
         path=path,
         requested_sizes={} if replica.replicas is None else {SizeRequester.SPEC: replica.replicas},
+        priority_class=replica.priority if replica.priority in pod_templates.PRIORITY_CLASSES else None,
         template=template,
         template_hash=hash_template(template),
         ports=(Port("grpc", DEFAULT_PORT_BY_TYPE.get(name, DEFAULT_PORT), main),),

@@ -120,6 +120,7 @@ class KubeflowJobFrontend(Frontend):
     adopt_status = staticmethod(status.adopt_external_status)
     kubeflow_kind: KubeflowKind
     run_policy_path = "spec.runPolicy"
+    priority_class_path = "spec.runPolicy.schedulingPolicy.priorityClass"
 
     def end_policies(self, spec: Any, role: str, roles: tuple[str, ...]) -> GroupEndPolicies:
         """Return which replicas of a role decide the outcome of the job; by default the first one of the leader."""

@@ -54,7 +54,7 @@ class KubeflowSchedulingPolicy(Struct, frozen=True, kw_only=True, rename="camel"
     min_resources: Annotated[
         dict[str, Any] | None, field_doc("Minimum resources to schedule the gang.", ignored=fields.NO_POD_GROUP)
     ] = None
-    priority_class: Annotated[str, field_doc("PriorityClass of the pods.")] = ""
+    priority_class: Annotated[str, field_doc("PriorityClass of the pods, if it exists.")] = ""
     schedule_timeout_seconds: Annotated[
         Count | None, field_doc("Seconds to wait for the gang to be scheduled.", ignored=fields.NO_POD_GROUP)
     ] = None

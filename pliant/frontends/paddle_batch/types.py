@@ -37,7 +37,7 @@ class BatchPaddleSchedulingPolicy(Struct, frozen=True, kw_only=True, rename="cam
         Count | None, field_doc("Minimum number of pods to start together.", ignored=fields.NO_POD_GROUP)
     ] = None
     queue: Annotated[str, field_doc("Queue of the pods, for schedulers that have queues.")] = ""
-    priority_class: Annotated[str, field_doc("PriorityClass of the pods.")] = ""
+    priority_class: Annotated[str, field_doc("PriorityClass of the pods, if it exists.")] = ""
     min_resources: Annotated[
         dict[str, Any], field_doc("Minimum resources of the job.", ignored=fields.NO_POD_GROUP, nullable=True)
     ] = {}
