@@ -6,6 +6,7 @@ import pytest
 
 from pliant.errors import Invalid
 from pliant.kube.resources import PRIORITY_CLASSES
+from pliant.model.messages import NO_MESSAGE
 from tests.scenarios.jobs import FOREVER, group, job
 from tests.scenarios.messages import ALL_RUNNING, text_of
 from tests.scenarios.scene import Scene
@@ -48,8 +49,8 @@ async def test_a_job_of_a_priority_that_the_cluster_does_not_know_runs_and_says_
     await scene.until_phase("t", "Running")
     [pod] = scene.pods.values()
     assert (pod["metadata"]["labels"]["priority"], pod["spec"].get("priorityClassName")) == (name, None)
-    told = await scene.until(lambda: scene.events("t").get("SpecWarning"), "a warning")
-    assert f"PriorityClass {name} not found" in text_of(told)
+    told = await scene.until(lambda: text_of(scene.events("t").get("SpecWarning", NO_MESSAGE)), "a warning")
+    assert f"PriorityClass {name} not found" in told
     meta = {"apiVersion": PRIORITY_CLASSES.api_version, "kind": PRIORITY_CLASSES.kind, "metadata": {"name": name}}
     await scene.client.create(PRIORITY_CLASSES, None, {**meta, "value": 7})
     try:
