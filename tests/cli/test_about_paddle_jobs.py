@@ -45,6 +45,8 @@ def test_a_size_is_changed_where_it_can_be_and_kept_with_a_reason_where_it_canno
     ]
     wait_for_log(cluster, "elastic", "2 of", "--rank", "2")
     assert said(cluster, "logs", "elastic", "--rank", "2", "--no-prefix").out == "2 of 3\n"
+    for name in ("PaddleJob.batch.paddlepaddle.org", "paddlejobs.batch.paddlepaddle.org"):
+        assert said(cluster, "get", f"{name}/elastic", "-o", "name").out
     listed = said(cluster, "get", "-o", "wide").out
     assert re.search(r"^elastic +PaddleJob\.batch\.paddlepaddle\.org +Running +3/3 +0 ", listed, re.MULTILINE)
     assert (

@@ -25,9 +25,12 @@ HERE = LocalPrograms("/nowhere", "/home/ada/jobs")
         (1, "/usr/bin/python3: No module named torch.distributed", "this Python has no module `torch.distributed`"),
         (
             2,
-            "python3: can't open file '/home/ada/trian.py': [Errno 2] No such file",
+            "python3: can't open file '/tmp/trian.py': [Errno 2] No such file",
             "change it with --workspace or workingDir",
         ),
+        (2, "python3: can't open file '/home/no-one/train.py': [Errno 2] No such file", "--mount DIR:/home/no-one of"),
+        (1, "sh: 2: cd: can't cd to /home/no-one/", "--mount DIR:/home/no-one of"),
+        (1, "bash: line 2: cd: /home/no-one: No such file or directory", "--mount DIR:/home/no-one of"),
         (127, "sh: 1: pyhton3: not found", "local pods use the programs on your PATH"),
         (1, "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate", "a smaller batch, or more GPUs"),
         (1, "ConnectionRefusedError: [Errno 111] Connection refused", "replicas start in any order"),
@@ -54,12 +57,13 @@ def test_advice_by_the_reason() -> None:
 def test_advice_names_the_python_and_the_directory_of_local_pods_and_the_image_of_others(tmp_path: Path) -> None:
     python = tmp_path / "python3"
     python.touch(mode=0o755)
-    node = Node(metadata=ObjectMeta(name="n", annotations={"pliant/path": str(tmp_path), "pliant/workspace": "/jobs"}))
+    annotations = {"pliant/path": str(tmp_path), "pliant/workspace": str(tmp_path)}
+    node = Node(metadata=ObjectMeta(name="n", annotations=annotations))
     local = LocalPrograms.of_nodes([node])
-    module, file = ["No module named 'torch'"], ["python3: can't open file '/jobs/a.py': [Errno 2] No such file"]
+    module, file = ["No module named 'torch'"], [f"python3: can't open file '{tmp_path}/a.py': [Errno 2] No such file"]
     assert suggest_fix(None, module, local).startswith(f"{python} has no module `torch`;")
     assert "--mount DIR:/PATH" in suggest_fix(None, module, local)
-    assert suggest_fix(None, file, local).startswith("programs start in /jobs; change it with --workspace")
+    assert suggest_fix(None, file, local).startswith(f"programs start in {tmp_path}; change it with --workspace")
     elsewhere = LocalPrograms.of_nodes([Node(metadata=ObjectMeta(name="n"))])
     assert suggest_fix(None, module, elsewhere) == (
         "the Python of the image has no module `torch`: install it in the image"

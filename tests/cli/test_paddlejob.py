@@ -53,3 +53,21 @@ def test_the_sample_of_the_readme_runs_as_it_stands(user: OrdinaryUser) -> None:
     told("delete", "-f", str(SAMPLE))
     told("wait", "pod", *MINE, "--for=delete", "--timeout=30s")
     assert told("get", "pods,services,configmaps", *MINE) == ""
+
+
+def test_the_sample_without_its_program_is_answered_with_a_mount(user: OrdinaryUser) -> None:
+    up = user.run("up")
+    kubeconfig = kubeconfig_from(up.out)
+
+    def told(*words: str) -> str:
+        return kubectl(user, kubeconfig, *words)
+
+    told("create", "namespace", "testspace")
+    told("create", "-f", str(SAMPLE))
+    told("wait", "paddlejob/paddlejob", "-n", "testspace", "--for=jsonpath={.status.phase}=failed", "--timeout=30s")
+    advice = "--mount DIR:/home/job-1 of `pliant up` or `pliant run`"
+    assert advice in told("get", "events", "-n", "testspace", "--field-selector=reason=MissingDirectory")
+    assert "--mount DIR:/home/job-1" in user.run("why", "paddlejob", "-n", "testspace").out
+    ran = user.run("run", str(SAMPLE))
+    assert "suggestion: /home/job-1 does not exist on this machine" in ran.err
+    assert advice in ran.err

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from signal import Signals
 from typing import NamedTuple
 
+from pliant.embedded.kubelet.environment.missing_directories import find_missing_directory, missing_directory_advice
 from pliant.embedded.program_annotations import PATH_ANNOTATION, WORKSPACE_ANNOTATION
 from pliant.kube.objects import Node
 from pliant.model.observed import PodExit
@@ -85,6 +86,8 @@ def suggest_fix(container_exit: PodExit | None, log_tail: Sequence[str], local: 
     if container_exit is not None and container_exit.reason == "OOMKilled":
         return _MEMORY_FIX
     text = "\n".join([*log_tail, container_exit.message if container_exit else ""])
+    if local is not None and (directory := find_missing_directory(text)):
+        return missing_directory_advice(directory)
     for fix in _LOG_PATTERN_FIXES:
         if match := re.search(fix.pattern, text, re.MULTILINE):
             if local is None:

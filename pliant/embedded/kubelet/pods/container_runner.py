@@ -8,8 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pliant.embedded.agent.container.config import ContainerConfig
+from pliant.embedded.agent.container.config import ContainerConfig, Mount
 from pliant.embedded.kubelet.environment import variables
+from pliant.embedded.kubelet.environment.missing_directories import (
+    MISSING_DIRECTORY_REASON,
+    find_missing_directory,
+    missing_directory_advice,
+)
 from pliant.embedded.kubelet.environment.variables import MissingConfig, UnsupportedPodSpec
 from pliant.embedded.kubelet.logs.log_files import create_message_mount, read_termination_message
 from pliant.embedded.kubelet.pods.context import PodContext
@@ -34,6 +39,7 @@ class ContainerRunner:
         self._pod = pod
         self._record = record
         self._log_path = Path()
+        self._mounts: list[Mount] = []
         self._started_event = asyncio.Event()
         self._finished_event = asyncio.Event()
         self._stop_event = asyncio.Event() if record.is_sidecar else pod.stopping
@@ -94,9 +100,10 @@ class ContainerRunner:
             companions.append(tasks.create_task(self._create_prober(lifecycle).run()))
             self._pod.status_writer.note_container_started()
             await self._pod.status_writer.publish_if_changed()
-            self._record_exit(await exit_future)
+            message = self._record_exit(await exit_future)
             for task in companions:
                 task.cancel()
+        await self._report_missing_directory(message)
 
     async def _terminate_on_stop(self, lifecycle: ContainerLifecycle) -> None:
         await self._stop_event.wait()
@@ -145,10 +152,20 @@ class ContainerRunner:
     def _grace_period(self) -> float:
         return termination_grace_seconds(self._pod.resolved_pod.pod["spec"])
 
-    def _record_exit(self, exit_status: ContainerExit) -> None:
+    def _record_exit(self, exit_status: ContainerExit) -> str:
+        """Record how the container ended; return its termination message."""
         message = read_termination_message(self._record.spec, self._log_path, has_failed=exit_status.code != 0)
         reason = "OOMKilled" if exit_status.is_oom_killed else ""
         self._record.set_terminated(self._pod.now_timestamp(), exit_status, reason, message)
+        return message
+
+    async def _report_missing_directory(self, message: str) -> None:
+        """Emit an event if the container failed because it expects the files of its image."""
+        # In the host network mode, programs see the sources of mounts.
+        paths = (path for mount in self._mounts for path in (mount["target"], mount.get("source")))
+        mount_paths = [path for path in paths if path]
+        if not self._record.has_succeeded and (directory := find_missing_directory(message, mount_paths)):
+            await self._pod.emit_warning(MISSING_DIRECTORY_REASON, missing_directory_advice(directory))
 
     def _should_restart(self, restart_policy: str) -> bool:
         if self._pod.stopping.is_set() or self._stop_event.is_set() or restart_policy == "Never":
@@ -189,6 +206,7 @@ class ContainerRunner:
                     self._record.set_terminated(now, _START_FAILED_EXIT, "StartError", str(error))
                     message = f'Error: failed to start container "{self._record.name}": {error}'
                     await self._pod.emit_warning("Failed", message)
+                    await self._report_missing_directory(str(error))
                 break
         return None
 
@@ -237,13 +255,16 @@ class ContainerRunner:
             raise UnsupportedPodSpec(f"spec.{field}: {fix}; this cluster does not run images")
         limits = (spec.get("resources") or {}).get("limits") or {}
         cpu_limit = parse_quantity(limits.get("cpu") or 0)
-        message_mount = create_message_mount(spec, log_path)
+        self._mounts = [
+            *filesystem.container_mounts(spec, pod.meta.uid, pod.volumes, env),
+            create_message_mount(spec, log_path),
+        ]
         return ContainerConfig(
             argv=argv,
             env=env,
             working_dir=str(spec.get("workingDir") or filesystem.default_working_dir),
             log_path=str(log_path),
-            mounts=[*filesystem.container_mounts(spec, pod.meta.uid, pod.volumes, env), message_mount],
+            mounts=self._mounts,
             memory_limit=math.ceil(parse_quantity(limits.get("memory") or 0)),
             cpu_limit=float(cpu_limit),
             cpuset=pod.deps.cpu_allocator.allocate((pod.meta.uid, self._run_name), cpu_limit),
