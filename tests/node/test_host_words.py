@@ -158,6 +158,7 @@ def test_every_mount_has_a_variable() -> None:
     ("variable", "said", "heard"),
     [
         ("MASTER_ADDR", "job-0", FIRST),
+        ("RDZV_ENDPOINT", "job-0", FIRST),
         ("PET_RDZV_ENDPOINT", "job-1:23456", f"{SECOND}:23456"),
         ("WORKER_ADDRS", "job-0,job-1", f"{FIRST},{SECOND}"),
         ("INIT_URL", "tcp://job-0:2222/x", f"tcp://{FIRST}:2222/x"),
