@@ -72,3 +72,22 @@ def test_sizes_bounds_and_limits_may_always_be_edited() -> None:
         AITrainingJobFrontend(), raw_job(edited, status=under_way(GROUPS), timeLimit=7, failPolicy="All")
     )
     assert [group.size for group in job.groups] == [3, 1]
+
+
+@pytest.mark.parametrize(("before", "after"), [("pytorch", "tensorflow"), ("", "pytorch"), ("PyTorch", "")])
+def test_the_framework_of_an_active_job_stays(before: str, after: str) -> None:
+    frontend = AITrainingJobFrontend()
+    first = frontend.parse(raw_job(frameworkType=before))
+    groups = {group.name: GroupState(template_hash=group.template_hash) for group in first.groups}
+    state = EngineState(phase=JobPhase.RUNNING, started_at=NOON, groups=groups)
+    assert frontend.parse(raw_job(frameworkType=before.upper()), state) == first
+    with pytest.raises(InvalidSpec, match=r"spec\.frameworkType: cannot change"):
+        frontend.parse(raw_job(frameworkType=after), state)
+    assert frontend.parse(raw_job(frameworkType=after, suspend=True), state)
+
+
+def test_a_hash_of_an_earlier_version_is_that_of_the_template_alone() -> None:
+    first = AITrainingJobFrontend().parse(raw_job(frameworkType="pytorch"))
+    groups = {group.name: GroupState(template_hash=group.template_hash.partition(".")[0]) for group in first.groups}
+    state = EngineState(phase=JobPhase.RUNNING, started_at=NOON, groups=groups)
+    assert AITrainingJobFrontend().parse(raw_job(frameworkType="pytorch"), state)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pliant.errors import InvalidSpec
@@ -29,7 +29,13 @@ from pliant.frontends.spec.metadata import (
     read_metadata,
     with_job_service,
 )
-from pliant.frontends.spec.pod_templates import check_templates_unchanged, hash_template, inspect_pod_template
+from pliant.frontends.spec.pod_templates import (
+    active_template_hashes,
+    check_templates_unchanged,
+    hash_template,
+    inspect_pod_template,
+    suspend_advice,
+)
 from pliant.frontends.spec.quantities import seconds_to_timedelta
 from pliant.model.job import CleanPodPolicy, EndPolicy, Job, Naming, ReplicaGroup, RestartRule, RestartScope
 from pliant.model.state import EngineState, SizeRequester
@@ -53,12 +59,18 @@ KIND_DEFINITION = CustomKind(
     scale_paths=CrdScalePaths(
         spec_path=".spec.elastic.replicas", status_path=".status.replicas", selector_path=".status.selector"
     ),
-    rules=_EDIT_RULES.for_group_map("spec.replicaSpecs") | _EDIT_RULES.for_managed_by(),
+    rules={
+        **_EDIT_RULES.for_group_map("spec.replicaSpecs"),
+        **_EDIT_RULES.for_fields("spec", ["frameworkType"]),
+        **_EDIT_RULES.for_managed_by(),
+    },
 )
 
 MAIN_CONTAINER_PREFIX = "aitj-"
 """The name prefix of main containers and of published ports."""
 
+_HASH_SEPARATOR = "."
+"""Separates the hash of a template from the framework, which also determines the pods."""
 _EXIT_CODE_PATTERN = re.compile(r"[0-9]{1,9}")
 
 
@@ -80,6 +92,7 @@ class AITrainingJobFrontend(Frontend):
                 "spec.replicaSpecs", f"a job may have {MAX_REPLICAS_PER_JOB} replicas at most, got {total}"
             )
         if not spec.suspend:
+            _check_framework_unchanged(groups, state)
             check_templates_unchanged(groups, state, "spec.replicaSpecs")
         max_sizes = {each.name: max(each.size, spec.replica_specs[each.name].max_replicas or 0) for each in groups}
         check_service_names(metadata.key, max_sizes, "spec.replicaSpecs")
@@ -130,7 +143,7 @@ def _build_groups(spec: AITrainingJobSpec, scalable_group: str) -> Iterator[Repl
             is_autoscaled=replica.edl_policy is EdlPolicy.AUTO,
             requested_sizes={requester: size for requester, size in requests.items() if size is not None},
             template=replica.template,
-            template_hash=hash_template(replica.template),
+            template_hash=f"{hash_template(replica.template)}{_HASH_SEPARATOR}{spec.framework_type.lower()}",
             ports=info.ports,
             main_containers=info.main_containers,
             complete_policy=replica.complete_policy or EndPolicy.ALL,
@@ -141,6 +154,15 @@ def _build_groups(spec: AITrainingJobSpec, scalable_group: str) -> Iterator[Repl
                 limit=replica.restart_limit,
             ),
         )
+
+
+def _check_framework_unchanged(groups: Iterable[ReplicaGroup], state: EngineState | None) -> None:
+    """Raise InvalidSpec if the framework of an active job changed: new replicas would not find the others."""
+    active = active_template_hashes(state)
+    for group in groups:
+        _, separator, framework = active.get(group.name, "").partition(_HASH_SEPARATOR)
+        if separator and framework != group.template_hash.partition(_HASH_SEPARATOR)[2]:
+            raise InvalidSpec("spec.frameworkType", f"cannot change {suspend_advice('spec')}")
 
 
 def _choose_scalable_group(spec: AITrainingJobSpec) -> str:

@@ -113,7 +113,8 @@ def check_templates_unchanged(
             raise InvalidSpec(f"{groups_path}.{name}", f"cannot be removed {advice}")
         if name not in active:
             raise InvalidSpec(f"{groups_path}.{name}", f"cannot be added {advice}")
-        if active[name] != current[name]:
+        # Earlier versions stored the hash of the template alone.
+        if active[name] not in (current[name], current[name].partition(".")[0]):
             raise InvalidSpec(f"{groups_path}.{name}.template", f"cannot change {advice}")
 
 
