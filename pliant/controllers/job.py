@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from pliant.controllers.accepted_specs import AcceptedSpecs
 from pliant.controllers.apply import ActionApplier
 from pliant.controllers.autoscale.recommendations import RecommendationStore
+from pliant.controllers.job_status import JobStatusWriter
 from pliant.controllers.masters import OWNER_UID_INDEX, MasterCreatedObjects
 from pliant.controllers.node_faults import NodeFaultDetector
 from pliant.controllers.observe import CachedJobObjects, observe
@@ -22,28 +23,25 @@ from pliant.errors import Invalid, InvalidSpec, RetryLater
 from pliant.frameworks import CombinedFramework
 from pliant.frontends.accepted_spec import ParsedJob, is_managed_externally, managed_by_rejection, reported_rejection
 from pliant.frontends.frontend import Frontend
-from pliant.frontends.status.engine_state import STATE_FIELD, raw_status
-from pliant.frontends.status.rejection import with_rejection, with_same_rejection, without_rejection
+from pliant.frontends.status.engine_state import raw_status
 from pliant.kube.cache.store import ObjectStore
 from pliant.kube.client import KubeClient
-from pliant.kube.codec import build_merge_patch
 from pliant.kube.objects import Pod, Service
 from pliant.kube.resources import Resource
-from pliant.model.actions import Act, EmitEvent, JobStatusUpdate, PersistTransition
+from pliant.model.actions import Act, Decision, EmitEvent, JobStatusUpdate, PersistTransition
 from pliant.model.english import render
 from pliant.model.framework import Framework
 from pliant.model.job import Job, JobKey, Owner
 from pliant.model.messages import Message, MessageReason, message
 from pliant.model.operator_config import OperatorConfig
 from pliant.model.scale_plans import ScalePlan
+from pliant.model.state import EngineState
 from pliant.plugins.isolation import PluginTimeout, call_plugin, plugin_of_job
 from pliant.plugins.registry import framework_of
 from pliant.runtime.clock import Clock
 
 PLUGIN_RETRY_DELAY = timedelta(seconds=30)
 """When to retry a job whose plugin has not returned in time."""
-MAX_ERROR_CHARS = 600
-"""The length of an error in an event, whose note may have 1024 bytes."""
 
 T = TypeVar("T", bound=Pod | Service)
 
@@ -84,6 +82,7 @@ class JobReconciler:
         self._dependencies = dependencies
         self._create_errors: dict[JobKey, dict[str, Message]] = {}
         self._accepted_specs = AcceptedSpecs(frontend, client, dependencies.applier)
+        self._status = JobStatusWriter(frontend, self.resource, client, clock, jobs, dependencies.applier.events)
         stores = (dependencies.pods, masters.pods) if masters else (dependencies.pods,)
         self._orphan_cleaners = [OrphanPodCleaner(client, clock, self.resource, pods) for pods in stores]
 
@@ -99,7 +98,7 @@ class JobReconciler:
         try:
             return shortest_wait(orphan_wait, await self._reconcile_or_reject(key, raw))
         except Invalid as error:
-            self._report_rejected_status(key, raw, error)
+            self._status.report_rejected_status(key, raw, error)
             raise  # the work queue logs it and retries with backoff
 
     async def _reconcile_or_reject(self, key: JobKey, raw: Mapping[str, Any]) -> timedelta | None:
@@ -108,7 +107,7 @@ class JobReconciler:
         except InvalidSpec as error:
             # The autoscaler must not plan with a job that cannot follow its recommendations.
             self._unregister_from_autoscaler(key)
-            await self._reject_spec(key, raw, error)
+            await self._status.reject_spec(key, raw, error)
             return PLUGIN_RETRY_DELAY if isinstance(error, PluginTimeout) else None
 
     async def _delete_orphans(self, key: JobKey, live_uid: str) -> timedelta | None:
@@ -151,7 +150,7 @@ class JobReconciler:
                 self._unregister_from_autoscaler(parsed.job.key)
                 return None
         job = await self._accepted_specs.accept(parsed, raw)
-        if await self._sync_rejection(job, raw, parsed.rejection):
+        if await self._status.sync_rejection(job, raw, parsed.rejection):
             return None  # the status write triggers the next reconcile
         cluster = self._dependencies
         if cluster.recommendations.job_observer is not None:
@@ -159,6 +158,20 @@ class JobReconciler:
             cluster.recommendations.job_observer.observe_job(job, state, progress)
         if cluster.priority_classes is not None and not (state is not None and state.phase.is_final):
             job = await cluster.priority_classes.mark_missing(job, self._frontend.priority_class_path)
+        decision, wait = await self._decide(job, state)
+        if isinstance(decision, PersistTransition):
+            await self._status.write(job, raw, decision.status, cluster.progress_receiver)
+            await cluster.applier.apply(job, (decision.event,))
+            return None  # the status write triggers the next reconcile
+        if decision.status is None and state is not None and self._frontend.has_validation_error(raw_status(raw)):
+            # The spec was rejected and is valid now: the unchanged status clears the rejection.
+            unchanged = JobStatusUpdate(state=state, replica_counts=state.replica_counts)
+            decision = replace(decision, status=unchanged)
+        return await self._act(job, raw, decision, wait)
+
+    async def _decide(self, job: Job, state: EngineState | None) -> tuple[Decision, timedelta | None]:
+        """Return the decision of the engine, and the delay until plans that are held back become visible."""
+        cluster = self._dependencies
         cached, wait = self._cached_objects(job)
         decision = await call_plugin(
             plugin_of_job(self._frontend, job),
@@ -173,30 +186,7 @@ class JobReconciler:
                 recommendations=cluster.recommendations.for_job(job.owner.uid),
             ),
         )
-        if isinstance(decision, PersistTransition):
-            await self._patch_status(job, raw, decision.status)
-            await cluster.applier.apply(job, (decision.event,))
-            return None  # the status write triggers the next reconcile
-        if decision.status is None and state is not None and self._frontend.has_validation_error(raw_status(raw)):
-            # The spec was rejected and is valid now: the unchanged status clears the rejection.
-            unchanged = JobStatusUpdate(state=state, replica_counts=state.replica_counts)
-            decision = replace(decision, status=unchanged)
-        return await self._act(job, raw, decision, wait)
-
-    async def _sync_rejection(self, job: Job, raw: Mapping[str, Any], rejection: InvalidSpec | None) -> bool:
-        """Add, update or remove the condition SpecRejected; return whether the status was written."""
-        before, path = raw_status(raw), self._frontend.conditions_path
-        if rejection is None:
-            after = without_rejection(before, path)
-        else:
-            generation = raw["metadata"].get("generation", 0)
-            after = with_rejection(before, path, rejection, self._clock.now(), generation)
-        if after == before:
-            return False
-        await self._patch_raw_status(job.key, raw, after)
-        if rejection is not None:
-            self._emit_warning(job.key, raw, message(MessageReason.SPEC_REJECTED, message=str(rejection)))
-        return True
+        return decision, wait
 
     async def _act(
         self, job: Job, raw: Mapping[str, Any], decision: Act, plan_wait: timedelta | None
@@ -206,7 +196,7 @@ class JobReconciler:
         if self._masters is not None:
             await self._masters.plan_store.write_statuses(job, decision.plan_statuses)
         if decision.status is not None:
-            await self._patch_status(job, raw, decision.status)
+            await self._status.write(job, raw, decision.status, self._dependencies.progress_receiver)
         # The status message names earlier create errors; no other change might trigger its update once they are over.
         had_errors = self._record_create_errors(job, create_errors)
         return timedelta(0) if had_errors else shortest_wait(decision.requeue_after, plan_wait)
@@ -242,15 +232,6 @@ class JobReconciler:
         reports = self._dependencies.progress_receiver
         return framework_of(job) if reports is None else CombinedFramework((framework_of(job), reports.reporting))
 
-    async def _patch_status(self, job: Job, raw: Mapping[str, Any], status: JobStatusUpdate) -> None:
-        before = raw_status(raw)
-        receiver = self._dependencies.progress_receiver
-        progress = receiver.status_fields(job) if receiver else {}
-        path = self._frontend.conditions_path
-        rendered = self._frontend.render_status(status, without_rejection(before, path), job)
-        rendered = with_same_rejection(rendered, path, before)
-        await self._patch_raw_status(job.key, raw, {**rendered, **progress_fields(before), **progress})
-
     def _record_create_errors(self, job: Job, create_errors: dict[str, Message]) -> bool:
         """Remember create errors for the next reconcile and raise RetryLater.
 
@@ -265,55 +246,6 @@ class JobReconciler:
             event = EmitEvent(reason=error.reason, message=error, is_warning=True)
             self._dependencies.applier.events.emit(job.owner, job.key.namespace, event)
         raise RetryLater(render(error))
-
-    async def _patch_raw_status(self, key: JobKey, raw: Mapping[str, Any], status: Mapping[str, Any]) -> None:
-        """Write a status, provided that the object has not changed since it was read."""
-        change = build_merge_patch(raw_status(raw), status)
-        if not change:
-            return
-        patch = {"metadata": {"resourceVersion": raw["metadata"]["resourceVersion"]}, "status": change}
-        written = await self._client.patch(self.resource, key.namespace, key.name, patch, subresource="status")
-        self._jobs.apply_own_write(written)
-        if status.get(STATE_FIELD) and not raw_status(written).get(STATE_FIELD):
-            self._report_pruned_status(key, raw)
-
-    def _report_rejected_status(self, key: JobKey, raw: Mapping[str, Any], error: Invalid) -> None:
-        """Emit an event: without a status, nothing else would explain why the operator does not run the job."""
-        fields = [str(cause.get("field", "")) for cause in error.details.get("causes") or ()]
-        is_spec = any(field and not field.startswith("status") for field in fields)
-        fix = "correct the job" if is_spec else f"install the CRD of Pliant: {self._crd_command}"
-        rejected = message(MessageReason.STATUS_REJECTED, error=str(error)[:MAX_ERROR_CHARS], fix=fix)
-        self._emit_warning(key, raw, rejected)
-
-    def _report_pruned_status(self, key: JobKey, raw: Mapping[str, Any]) -> None:
-        """Report that the engine state of a job is lost: every reconcile would repeat the same decision."""
-        problem = (
-            f"the installed CRD prunes status.{STATE_FIELD} of {self.resource.kind}: engine state cannot be persisted"
-        )
-        fix = f"install ours: {self._crd_command}"
-        self._emit_warning(key, raw, message(MessageReason.STATUS_PRUNED, message=f"{problem}; {fix}"))
-        raise RetryLater(f"{problem}; {fix}")
-
-    async def _reject_spec(self, key: JobKey, raw: Mapping[str, Any], error: InvalidSpec) -> None:
-        generation = raw["metadata"].get("generation", 0)
-        status = self._frontend.add_validation_error(error, raw_status(raw), self._clock.now(), generation)
-        warning = message(MessageReason.INVALID_SPEC, message=str(error))
-        try:
-            await self._patch_raw_status(key, raw, status)
-        except Invalid:
-            self._emit_warning(key, raw, warning)  # all that a user sees of the problem
-            raise
-        self._emit_warning(key, raw, warning)
-
-    @property
-    def _crd_command(self) -> str:
-        return f"pliant crds --kinds {self.resource.full_name} | kubectl apply -f -"
-
-    def _emit_warning(self, key: JobKey, raw: Mapping[str, Any], text: Message) -> None:
-        resource, uid = self.resource, raw["metadata"]["uid"]
-        owner = Owner(api_version=resource.api_version, kind=resource.kind, name=key.name, uid=uid)
-        event = EmitEvent(reason=str(text.reason), message=text, is_warning=True)
-        self._dependencies.applier.events.emit(owner, key.namespace, event)
 
 
 def _in_job_namespace(job: Job, objects: tuple[T, ...]) -> tuple[T, ...]:
