@@ -2,51 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from pliant.controllers.operator import Operator
-from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
-from pliant.embedded.apiserver.server import ApiServer
-from pliant.embedded.registry.kind_registry import KindRegistry
-from pliant.embedded.storage.store import Store
 from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
 from pliant.kube.client import KubeClient
-from pliant.kube.resources import CONFIG_MAPS, CRDS, EVENTS, PODS, SERVICES, Resource
+from pliant.kube.resources import CONFIG_MAPS, EVENTS, PODS, SERVICES, Resource
 from pliant.model.messages import Message, MessageReason, message
+from tests.controllers.operated import operated
 from tests.faults.rig import JOBS
 from tests.scenarios.messages import create_errors, message_in, message_of
-from tests.virtual_time import VirtualClock, on_virtual_time, passing
+from tests.virtual_time import on_virtual_time, passing
 
 CONTAINER: dict[str, Any] = {"name": "main", "image": "train"}
 INTRUDERS: dict[Resource, dict[str, Any]] = {
     PODS: {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "demo-w-0"}, "spec": {"containers": [CONTAINER]}},
     SERVICES: {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "demo-w-0"}, "spec": {"clusterIP": "None"}},
 }
-
-
-@asynccontextmanager
-async def operated() -> AsyncIterator[KubeClient]:
-    """An API server with an operator at work and no nodes."""
-    clock = VirtualClock()
-    async with ApiServer.start(
-        Store.in_memory(), KindRegistry.with_builtin_kinds(), clock, rng=random.Random(0)
-    ) as api:
-        client = KubeClient(InProcessTransport(api))
-        await client.create(CRDS, None, AITrainingJobFrontend().crd())
-        running = asyncio.create_task(Operator(client, clock).run())
-        try:
-            yield client
-        finally:
-            running.cancel()
-            with suppress(asyncio.CancelledError):
-                await running
 
 
 async def submit(client: KubeClient, container: dict[str, Any] = CONTAINER) -> None:
@@ -80,7 +54,7 @@ async def errors(client: KubeClient) -> dict[str, str]:
 @pytest.mark.parametrize("resource", INTRUDERS, ids=lambda resource: resource.kind)
 @on_virtual_time
 async def test_an_object_in_the_way_is_told_left_alone_and_waited_for(resource: Resource) -> None:
-    async with operated() as client:
+    async with operated(AITrainingJobFrontend()) as client:
         intruder = await client.create(resource, "default", INTRUDERS[resource])
         await submit(client)
         why = "exists and belongs to no job"
@@ -97,7 +71,7 @@ async def test_an_object_in_the_way_is_told_left_alone_and_waited_for(resource: 
 
 @on_virtual_time
 async def test_whose_object_is_in_the_way_is_told_and_it_is_left_alone() -> None:
-    async with operated() as client:
+    async with operated(AITrainingJobFrontend()) as client:
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web"}}
         uid = (await client.create(CONFIG_MAPS, "default", body))["metadata"]["uid"]
         owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "web", "uid": uid, "controller": True}
@@ -120,7 +94,7 @@ async def test_whose_object_is_in_the_way_is_told_and_it_is_left_alone() -> None
 @pytest.mark.parametrize("resource", INTRUDERS, ids=lambda resource: resource.kind)
 @on_virtual_time
 async def test_a_member_that_lost_our_label_is_told_and_found_again_when_it_is_back(resource: Resource) -> None:
-    async with operated() as client:
+    async with operated(AITrainingJobFrontend()) as client:
         await submit(client)
         for value in (None, "pliant"):
             labels = {"metadata": {"labels": {"app.kubernetes.io/managed-by": value}}}
@@ -133,7 +107,7 @@ async def test_a_member_that_lost_our_label_is_told_and_found_again_when_it_is_b
 
 @on_virtual_time
 async def test_no_member_starts_while_a_name_of_one_is_taken() -> None:
-    async with operated() as client:
+    async with operated(AITrainingJobFrontend()) as client:
         await client.create(SERVICES, "default", INTRUDERS[SERVICES])
         await submit(client)
         assert await names(client, PODS) == []
@@ -141,7 +115,7 @@ async def test_no_member_starts_while_a_name_of_one_is_taken() -> None:
 
 @on_virtual_time
 async def test_no_member_starts_without_the_files_it_reads() -> None:
-    async with operated() as client:
+    async with operated(AITrainingJobFrontend()) as client:
         ports = [{"containerPort": number} for number in range(10_000, 11_500)]
         await submit(client, {**CONTAINER, "ports": ports})
         [files] = await names(client, CONFIG_MAPS)

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from pliant.controllers.job import resource_of
-from pliant.controllers.operator import Operator
 from pliant.controllers.owned_objects import find_difference
-from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
-from pliant.embedded.apiserver.server import ApiServer
-from pliant.embedded.registry.kind_registry import KindRegistry
-from pliant.embedded.storage.store import Store
 from pliant.frontends import FRONTENDS
 from pliant.kube.client import KubeClient
-from pliant.kube.resources import CRDS, PODS, SERVICES, Resource
+from pliant.kube.resources import PODS, SERVICES, Resource
 from pliant.model.messages import Message, MessageReason
+from tests.controllers.operated import operated
 from tests.frontends import kubeflow, raw
 from tests.scenarios.messages import message_in, name_conflict
-from tests.virtual_time import VirtualClock, on_virtual_time, passing
+from tests.virtual_time import on_virtual_time, passing
 
 AITRAININGJOB, PYTORCHJOB = (
     FRONTENDS["elasticdeeplearning.ai", "AITrainingJob"],
@@ -32,25 +24,6 @@ AITRAININGJOB, PYTORCHJOB = (
 )
 JOBS, PYTORCHJOBS = resource_of(AITRAININGJOB), resource_of(PYTORCHJOB)
 SHORT = timedelta(seconds=10)
-
-
-@asynccontextmanager
-async def operated() -> AsyncIterator[KubeClient]:
-    """An API server with an operator for two kinds, and no nodes."""
-    clock = VirtualClock()
-    async with ApiServer.start(
-        Store.in_memory(), KindRegistry.with_builtin_kinds(), clock, rng=random.Random(0)
-    ) as api:
-        client = KubeClient(InProcessTransport(api))
-        for frontend in (AITRAININGJOB, PYTORCHJOB):
-            await client.create(CRDS, None, frontend.crd())
-        running = asyncio.create_task(Operator(client, clock).run())
-        try:
-            yield client
-        finally:
-            running.cancel()
-            with suppress(asyncio.CancelledError):
-                await running
 
 
 def a_job(image: str = "train", size: int = 2, **container: Any) -> dict[str, Any]:
@@ -97,7 +70,7 @@ async def message_about(client: KubeClient, resource: Resource) -> Message:
 
 @on_virtual_time
 async def test_orphaned_pods_of_the_same_template_are_adopted() -> None:
-    async with operated() as client:
+    async with operated(AITRAININGJOB, PYTORCHJOB) as client:
         await submit(client, JOBS, a_job())
         before = await uids(client)
         await orphan(client, JOBS)
@@ -124,7 +97,7 @@ async def test_orphaned_pods_of_the_same_template_are_adopted() -> None:
 )
 @on_virtual_time
 async def test_orphaned_pods_that_cannot_be_members_are_a_conflict(again: dict[str, Any], problem: str) -> None:
-    async with operated() as client:
+    async with operated(AITRAININGJOB, PYTORCHJOB) as client:
         await submit(client, JOBS, a_job())
         before = await uids(client)
         await orphan(client, JOBS)
@@ -144,7 +117,7 @@ async def test_orphaned_pods_that_cannot_be_members_are_a_conflict(again: dict[s
 
 @on_virtual_time
 async def test_an_orphan_that_has_finished_is_no_result_of_the_next_job() -> None:
-    async with operated() as client:
+    async with operated(AITRAININGJOB, PYTORCHJOB) as client:
         await submit(client, JOBS, a_job())
         await orphan(client, JOBS)
         for name in await uids(client):
@@ -157,7 +130,7 @@ async def test_an_orphan_that_has_finished_is_no_result_of_the_next_job() -> Non
 @on_virtual_time
 async def test_elastic_pods_of_another_rendezvous_are_not_adopted() -> None:
     elastic = a_pytorchjob(elasticPolicy={"minReplicas": 1, "maxReplicas": 4})
-    async with operated() as client:
+    async with operated(AITRAININGJOB, PYTORCHJOB) as client:
         await submit(client, PYTORCHJOBS, elastic)
         await orphan(client, PYTORCHJOBS)
         await submit(client, PYTORCHJOBS, elastic)
@@ -167,7 +140,7 @@ async def test_elastic_pods_of_another_rendezvous_are_not_adopted() -> None:
 
 @on_virtual_time
 async def test_the_second_of_two_jobs_of_one_name_starts_nothing_and_names_the_first() -> None:
-    async with operated() as client:
+    async with operated(AITRAININGJOB, PYTORCHJOB) as client:
         first = await submit(client, JOBS, a_job())
         before = await uids(client)
         second = await submit(client, PYTORCHJOBS, a_pytorchjob())
@@ -185,7 +158,7 @@ async def test_the_second_of_two_jobs_of_one_name_starts_nothing_and_names_the_f
 
 @on_virtual_time
 async def test_two_jobs_of_one_name_that_hold_a_service_each_do_not_wait_for_each_other_for_ever() -> None:
-    async with operated() as client:
+    async with operated(AITRAININGJOB, PYTORCHJOB) as client:
         jobs = {}
         for resource, manifest in ((JOBS, a_job()), (PYTORCHJOBS, a_pytorchjob())):
             manifest["metadata"]["annotations"] = {"pliant/service-per-replica": "true"}
@@ -210,7 +183,7 @@ async def test_two_jobs_of_one_name_that_hold_a_service_each_do_not_wait_for_eac
 
 @on_virtual_time
 async def test_a_job_made_again_at_once_waits_for_the_pods_of_the_first_without_a_conflict() -> None:
-    async with operated() as client:
+    async with operated(AITRAININGJOB, PYTORCHJOB) as client:
         await submit(client, JOBS, a_job())
         await client.delete(JOBS, "default", "demo", propagation="Background")
         uid = (await client.create(JOBS, "default", a_job("other")))["metadata"]["uid"]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -20,6 +19,7 @@ from pliant.frontends.frontend import required_crds
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, NODES, PODS
 from tests.controllers.elastic import foreign_pod
+from tests.controllers.operated import operating
 from tests.faults.rig import JOBS
 from tests.virtual_time import VirtualClock, on_virtual_time, passing
 
@@ -34,13 +34,8 @@ async def operated() -> AsyncIterator[KubeClient]:
     for crd in (AITrainingJobFrontend().crd(), *required_crds(ElasticJobFrontend())):
         await client.create(CRDS, None, crd)
     await client.create(NODES, None, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})
-    running = asyncio.create_task(Operator(client, clock).run())
-    try:
+    async with operating(Operator(client, clock)):
         yield client
-    finally:
-        running.cancel()
-        with suppress(asyncio.CancelledError):
-            await running
 
 
 def orphan(name: str, **meta: Any) -> dict[str, Any]:

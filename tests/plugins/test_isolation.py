@@ -6,7 +6,6 @@ import asyncio
 import random
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -25,6 +24,7 @@ from pliant.plugins import DLJob, DLReplica, isolation
 from pliant.plugins.isolation import PluginTimeout, call_plugin, plugin_of_kind
 from pliant.plugins.registry import PluginRegistry, get_plugin_registry
 from pliant.runtime.clock import SystemClock
+from tests.controllers.operated import operating
 from tests.frontends import kubeflow
 
 RELEASED = threading.Event()
@@ -89,8 +89,7 @@ async def _play(sleepy: DLJob, pytorch: Any) -> None:
         for frontend in (sleepy, pytorch):
             await client.create(CRDS, None, frontend.crd())
         operator = Operator(client, SystemClock(), frontends=[sleepy, pytorch])
-        running = asyncio.create_task(operator.run())
-        try:
+        async with operating(operator):
             await client.create(resource_of(sleepy), "default", sleepy_manifest())
             await asyncio.sleep(0.2)  # the plugin blocks now
             await client.create(resource_of(pytorch), "default", pytorch_manifest())
@@ -99,10 +98,6 @@ async def _play(sleepy: DLJob, pytorch: Any) -> None:
             await until(lambda: says(client, resource_of(sleepy), "the plugin class SleepyJob has not returned"))
             RELEASED.set()
             await until(lambda: has_pods(client, {"demo-worker-0", "sleepy-worker-0"}))
-        finally:
-            running.cancel()
-            with suppress(asyncio.CancelledError):
-                await running
 
 
 def sleepy_manifest() -> dict[str, Any]:
