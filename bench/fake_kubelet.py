@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from ipaddress import IPv4Network
 from pathlib import Path
 
 import msgspec
@@ -61,6 +62,7 @@ class FakeKubelet:
         self._client = client
         self._pods = Informer(client, PODS, ObjectWithPhase, on_change=self._on_pod_change)
         self._pending: asyncio.Queue[ObjectMeta] = asyncio.Queue()
+        self._addresses = (str(address) for address in IPv4Network("10.64.0.0/10").hosts())
 
     async def run(self) -> None:
         """Mark new pods as Running until cancelled."""
@@ -75,15 +77,11 @@ class FakeKubelet:
 
     async def _mark_pods(self) -> None:
         while True:
-            pod = await self._pending.get()
+            pod, address = await self._pending.get(), next(self._addresses)
+            status = {**RUNNING_STATUS, "podIP": address, "podIPs": [{"ip": address}]}
             try:
                 await self._client.patch(
-                    PODS,
-                    pod.namespace,
-                    pod.name,
-                    {"status": RUNNING_STATUS},
-                    subresource="status",
-                    decode_as=ObjectWithPhase,
+                    PODS, pod.namespace, pod.name, {"status": status}, subresource="status", decode_as=ObjectWithPhase
                 )
             except NotFound:
                 continue  # the pod was deleted in the meantime
