@@ -191,6 +191,20 @@ async def test_members_of_a_group_that_is_not_there_wait_for_it() -> None:
 
 
 @on_virtual_time
+async def test_the_default_scheduler_ignores_the_annotation_of_volcano_for_a_group_that_is_not_there() -> None:
+    async with placing() as places:
+        await places.node("n", gpus=1)
+        for name, scheduler in (("ours", "default-scheduler"), ("theirs", "volcano")):
+            body = pod(name)
+            body["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "g"}
+            body["spec"]["schedulerName"] = scheduler
+            await places.client.create(PODS, "default", body)
+        await quiet()
+        assert await places.of("ours") == "n"
+        assert await places.unschedulable_message("theirs") == "pod group default/g not found."
+
+
+@on_virtual_time
 async def test_a_gang_is_placed_when_a_node_is_healed() -> None:
     async with placing() as places:
         await places.node("n", gpus=2)

@@ -60,6 +60,11 @@ def gang_of(pod: PodView) -> GangKey | None:
     return GangKey(VOLCANO_POD_GROUPS, meta.namespace, name) if name else None
 
 
+def needs_pod_group(pod: PodView, gang: GangKey) -> bool:
+    """Return whether a pod waits for a PodGroup that does not exist: other schedulers ignore Volcano's annotation."""
+    return gang.resource is COSCHEDULING_POD_GROUPS or pod.spec.scheduler_name in GANG_SCHEDULER_NAMES
+
+
 class PodGroupController:
     """Tracks the PodGroups and their scheduled pods, and writes the phase of each group."""
 

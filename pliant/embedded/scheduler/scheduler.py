@@ -14,7 +14,13 @@ from pliant.embedded.kubelet.pods.event_recorder import PodEventRecorder
 from pliant.embedded.object_views import PodObjectMeta, PodView
 from pliant.embedded.retries import NON_RETRYABLE_API_ERRORS, retry_until_answered
 from pliant.embedded.scheduler.cache import PodAssignment, SchedulerCache
-from pliant.embedded.scheduler.pod_groups import GANG_SCHEDULER_NAMES, GangKey, PodGroupController, gang_of
+from pliant.embedded.scheduler.pod_groups import (
+    GANG_SCHEDULER_NAMES,
+    GangKey,
+    PodGroupController,
+    gang_of,
+    needs_pod_group,
+)
 from pliant.embedded.scheduler.preemption import PreemptionPlan, find_preemption, is_preemption_pending
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import Node
@@ -122,7 +128,12 @@ class Scheduler:
         """Assign nodes to as many pods of a gang as fit, if minMember is reached."""
         name, min_member = f"pod group {gang.namespace}/{gang.name}", self.pod_groups.min_member(gang)
         if min_member is None:
-            return [self._mark_unschedulable(pod, f"{name} not found.") for pod in pods]
+            return [
+                self._mark_unschedulable(pod, f"{name} not found.")
+                if needs_pod_group(pod, gang)
+                else self._schedule_pod(pod)
+                for pod in pods
+            ]
         needed = min_member - self.pod_groups.scheduled_count(gang)
         if len(pods) < needed:
             found = self.pod_groups.scheduled_count(gang) + len(pods)
