@@ -63,14 +63,6 @@ def test_one_of_several_kinds_of_the_same_name_is_printed_by_its_group(capsys: p
     assert one["spec"]["names"]["shortNames"] == ["pdj"]
 
 
-def test_a_value_of_old_examples_is_refused_with_the_one_that_was_meant(user: OrdinaryUser) -> None:
-    file = user.write("deepfm.yaml", PADDLE.replace("spec:\n  worker", "spec:\n  cleanPodPolicy: OnFailed\n  worker"))
-    refused = user.call("run", file)
-    assert refused.code == 2
-    assert "cleanPodPolicy" in refused.err
-    assert "OnFailure" in refused.err
-
-
 def test_servers_that_never_end_are_released_when_the_workers_of_the_example_have(user: OrdinaryUser) -> None:
     ran = said(user, "run", str(EXAMPLES / "servers.yaml"))
     learnt = [line for line in ran.out.splitlines() if "has learnt" in line]

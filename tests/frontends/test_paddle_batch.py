@@ -155,6 +155,7 @@ CLEANING = [
     ("Never", CleanPodPolicy.RUNNING, CleanPodPolicy.RUNNING),
     ("OnFailure", CleanPodPolicy.RUNNING, CleanPodPolicy.ALL),
     ("OnCompletion", CleanPodPolicy.ALL, CleanPodPolicy.RUNNING),
+    ("OnFailed", CleanPodPolicy.RUNNING, CleanPodPolicy.RUNNING),
 ]
 
 
@@ -175,15 +176,18 @@ def test_which_pods_go_depends_on_the_end(
     assert clean(JobPhase.TERMINATING, decided(JobPhase.FAILED)) is clean(JobPhase.FAILED) is when_failed
 
 
-NO_SUCH_CLEANING = (
-    'spec.cleanPodPolicy: "OnFailed" is not one of Always, Never, OnFailure, OnCompletion; did you mean OnFailure?'
-)
+def test_a_policy_of_an_old_example_has_no_effect_and_a_warning_names_the_one_that_was_meant() -> None:
+    [warning] = parsed(cleanPodPolicy="OnFailed", worker=role()).warnings
+    assert warning == "spec.cleanPodPolicy: OnFailed means Never; to delete the pods of a failed job, set OnFailure"
+
+
+NO_SUCH_CLEANING = 'spec.cleanPodPolicy: "OnComplete" is not one of Always, Never, OnFailure, OnCompletion'
 
 
 @pytest.mark.parametrize(
     ("spec", "told"),
     [
-        ({"cleanPodPolicy": "OnFailed", "worker": role()}, NO_SUCH_CLEANING),
+        ({"cleanPodPolicy": "OnComplete", "worker": role()}, NO_SUCH_CLEANING),
         ({"intranet": "podIP", "worker": role()}, 'spec.intranet: "podIP" is not one of PodIP, Service, Host; did'),
         ({"withGloo": 3, "worker": role()}, "spec.withGloo: must be 2 or less, got 3"),
         ({}, "spec.worker: is required"),

@@ -63,6 +63,7 @@ _DELETES_ALL_PODS = {
     BatchPaddleCleanPolicy.NEVER: (False, False),
     BatchPaddleCleanPolicy.ON_FAILURE: (True, False),
     BatchPaddleCleanPolicy.ON_COMPLETION: (False, True),
+    BatchPaddleCleanPolicy.ON_FAILED: (False, False),
 }
 """Whether the operator deletes all pods when the job has failed, and when it is complete."""
 

@@ -8,7 +8,14 @@ from hashlib import blake2b
 from typing import Any
 
 from pliant.errors import InvalidSpec
-from pliant.frontends.paddle_batch.types import ROLES, WORKER, BatchPaddleJobSpec, BatchPaddleRoleSpec, Intranet
+from pliant.frontends.paddle_batch.types import (
+    ROLES,
+    WORKER,
+    BatchPaddleCleanPolicy,
+    BatchPaddleJobSpec,
+    BatchPaddleRoleSpec,
+    Intranet,
+)
 from pliant.frontends.spec.decoding import abbreviate_json, list_ignored_fields
 from pliant.frontends.spec.pod_templates import hash_template, inspect_pod_template
 from pliant.model.job import EndPolicy, Port, ReplicaGroup, ResizeMode, RestartPolicy, RestartRule, RestartScope
@@ -107,6 +114,8 @@ def spec_warnings(context: BatchPaddleJobContext) -> tuple[str, ...]:
     """Return warnings about fields that have no effect."""
     spec = context.spec
     warnings = [*list_ignored_fields(spec, "spec")]
+    if spec.clean_pod_policy is BatchPaddleCleanPolicy.ON_FAILED:
+        warnings.append("spec.cleanPodPolicy: OnFailed means Never; to delete the pods of a failed job, set OnFailure")
     for name, role in spec.roles.items():
         if name != WORKER and (role.requests or role.limits):
             warnings.append(f"spec.{name}: requests and limits are ignored: only workers are elastic")

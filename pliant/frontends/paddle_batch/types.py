@@ -22,6 +22,8 @@ class BatchPaddleCleanPolicy(StrEnum):
     NEVER = "Never"
     ON_FAILURE = "OnFailure"
     ON_COMPLETION = "OnCompletion"
+    ON_FAILED = "OnFailed"
+    """Never: an example of paddle-operator contains this value, which has no effect there either."""
 
 
 class Intranet(StrEnum):
