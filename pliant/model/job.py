@@ -176,6 +176,8 @@ class Master:
     """Whether it executes the manual plans itself that it has labelled as its own."""
     claim_timeout: timedelta = timedelta(seconds=10)
     """How long it may take to claim a manual plan; then the operator executes the plan."""
+    first_request_timeout: timedelta = timedelta(minutes=2)
+    """How long a manual plan waits for its first request, if it claims none: it takes over members that exist."""
     relaunches_deleted_pods: bool = False
     """Whether it recreates pods of its groups that are deleted, unless it is notified first."""
     assigns_member_ids: bool = False
@@ -184,6 +186,11 @@ class Master:
     """How long it may run without requesting members before it is restarted; None if it retries by itself."""
     completion_timeout: timedelta = timedelta(minutes=2)
     """How long it may take to end a job whose members have succeeded."""
+
+    @property
+    def manual_plan_timeout(self) -> timedelta:
+        """How long manual plans may wait for the master."""
+        return self.claim_timeout if self.claims_manual_plans else self.first_request_timeout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -208,6 +208,7 @@ async def test_a_plan_that_one_job_had_is_never_carried_out_by_another_of_its_na
 async def test_an_edit_of_a_finished_plan_is_answered_by_one_event() -> None:
     async with staged() as stage:
         await stage.submit()
+        await stage.plan("demo-scaleplan-0", **workers(1))
         await stage.plan("mine", "manual", **workers(1))
         await passing(A_WHILE)
         await stage.client.patch(PLANS, SPACE, "mine", {"metadata": {"annotations": {"seen": "by me"}}})
@@ -319,12 +320,14 @@ async def test_plans_of_one_second_come_in_the_order_of_their_numbers() -> None:
 async def test_a_plan_that_cannot_be_meant_fails_and_names_the_field() -> None:
     async with staged() as stage:
         await stage.submit()
-        await passing(MOMENT)
+        await stage.plan("demo-scaleplan-0", **workers(1))
+        await passing(A_WHILE)
         bad = {"worker": {"replicas": 1, "resource": {"cpu": "much"}}}
         await stage.plan("unreadable", "manual", replicaResourceSpecs=bad)
         await stage.plan("unknown", "manual", replicaResourceSpecs={"helper": {"replicas": 1}})
         await passing(MOMENT)
-        told = {name: plan["status"] for name, plan in (await stage.plans()).items()}
+        plans = await stage.plans()
+        told = {name: plans[name]["status"] for name in ("unreadable", "unknown")}
         assert {status["phase"] for status in told.values()} == {"Failed"}
         assert "spec.replicaResourceSpecs.worker.resource.cpu" in told["unreadable"]["message"]
         assert "no replicas of type helper" in told["unknown"]["message"]

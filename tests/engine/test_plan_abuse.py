@@ -110,7 +110,7 @@ def test_an_id_far_beyond_the_others_is_refused_and_uses_none_up() -> None:
     write(world, "p0", is_manual=True, create_pods=(pod("worker", id=999_999_999),))
     write(world, "p1", worker=1)
     world.settle()
-    assert world.plans["p0"].status_message == "worker-999999999: the ID is too far above the next ID, 0"
+    assert world.plans["p0"].status_message == "worker-999999999: the ID is too far above the next ID, 1"
     assert members(world, "worker") == {0: 0}
 
 

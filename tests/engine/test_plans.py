@@ -307,6 +307,26 @@ def test_whom_a_foreign_master_makes_beyond_a_persons_wish_goes_for_good() -> No
     assert [getattr(action, "prevents_relaunch", False) for action in doomed] == [True]
 
 
+def test_a_plan_by_hand_waits_until_its_own_master_has_requested_members_of_every_type() -> None:
+    world = elastic_world()
+    write(world, "mine", worker=2, is_manual=True)
+    for _ in range(5):
+        world.perform(world.decide())
+    assert world.plans["mine"].status_message == "waiting for the job's master to request the first members"
+    write(world, "first", worker=1, ps=1)
+    for _ in range(20):
+        world.perform(world.decide())
+    assert (len(names(world, "worker")), len(names(world, "ps"))) == (2, 1)
+    assert world.plans["mine"].phase is PlanPhase.SUCCEEDED
+
+
+def test_a_plan_by_hand_is_carried_out_if_its_own_master_requests_nobody() -> None:
+    world = elastic_world()
+    write(world, "mine", worker=2, is_manual=True)
+    world.settle()
+    assert len(names(world, "worker")) == 2
+
+
 def test_a_plan_by_hand_is_carried_out_if_no_master_takes_it() -> None:
     world = elastic_world(elastic_job(uses_pliant_master=False))
     write(world, "mine", worker=2, is_manual=True)

@@ -188,8 +188,18 @@ def list_master_managed(context: Context) -> list[Replica]:
 
 
 def is_plan_for_operator(context: Context, plan: ScalePlan) -> bool:
-    """Return whether the operator, not the job's master, executes the plan, and the claim delay is over."""
+    """Return whether the operator executes the plan now: not its master, and not before the master's first request."""
     master = context.job.master
-    if not plan.is_manual or master is None or not master.claims_manual_plans:
+    if not plan.is_manual or master is None:
         return True
-    return not plan.is_claimed and context.now >= plan.created_at + master.claim_timeout
+    is_overdue = context.now >= plan.created_at + master.manual_plan_timeout
+    return not plan.is_claimed and is_overdue if master.claims_manual_plans else is_overdue or _has_had_members(context)
+
+
+def _has_had_members(context: Context) -> bool:
+    """Return whether anybody has requested members.
+
+    The master takes over members that exist, so a user's plan for some types would leave the job without the others.
+    """
+    states = (context.state.group(group.name) for group in context.job.groups if group.is_master_managed)
+    return any(each.members or each.next_member_id for each in states)

@@ -99,7 +99,9 @@ def _plan_phase(context: Context, plan: ScalePlan, selected: _SelectedPlan | Non
     if context.job.is_suspended:
         return PlanPhase.PENDING, "waiting: the job is suspended"
     if not is_plan_for_operator(context, plan):
-        return PlanPhase.PENDING, "waiting for the job's master to claim the plan"
+        claims = context.job.master is not None and context.job.master.claims_manual_plans
+        expected = "claim the plan" if claims else "request the first members"
+        return PlanPhase.PENDING, f"waiting for the job's master to {expected}"
     if selected is None or selected.plan is not plan:
         return PlanPhase.PENDING, "waiting for an earlier plan"
     if selected.draft.problem:
@@ -179,11 +181,11 @@ def _times_to_expiry(context: Context) -> Iterator[timedelta]:
 
 
 def _times_to_timeout(context: Context) -> Iterator[timedelta]:
-    """Yield the times until plans in execution time out and until claim delays are over."""
+    """Yield the times until plans in execution time out and until plans no longer wait for the master."""
     for execution in context.state.plan_executions.values():
         yield execution.started_at + context.config.plan_timeout - context.now
     for plan in context.observed.plans:
         if plan.phase is PlanPhase.SCALING and is_executed_by_master(context, plan):
             yield claimed_plan_deadline(context, plan) - context.now
         elif context.job.master is not None and plan.is_manual and plan.phase is PlanPhase.PENDING:
-            yield plan.created_at + context.job.master.claim_timeout - context.now
+            yield plan.created_at + context.job.master.manual_plan_timeout - context.now
