@@ -51,14 +51,20 @@ class ActionApplier:
         """Register a kind whose jobs have masters, which write scale plans and may create pods."""
         self._masters[kind.api_version, kind.kind] = plan_store, OwnedObjects(self._client, PODS, Pod, pods)
 
-    async def apply(self, job: Job, actions: Sequence[Action]) -> dict[str, Message]:
+    async def apply(
+        self, job: Job, actions: Sequence[Action], *, may_release_names: bool = False
+    ) -> dict[str, Message]:
         """Apply all actions, prerequisites before pods; return the errors of failed creations by object name.
 
         While an object of one of the names belongs to another owner, nothing is created: a job never runs in part.
+        `may_release_names` deletes in that case what the job has created before it noticed. Otherwise two jobs of one
+        name could wait for each other.
         """
         create_errors = await self._adopt_existing(job, actions)
         if create_errors:
             actions = [action for action in actions if not _creates(action)]
+            if may_release_names:
+                await asyncio.gather(self._pods.delete_all(job), self._services.delete_all(job))
         prerequisites = [action for action in actions if isinstance(action, PREREQUISITE_ACTIONS)]
         create_errors |= await self._apply_concurrently(job, prerequisites)
         has_conflict = any(each.reason == MessageReason.NAME_CONFLICT for each in create_errors.values())
@@ -81,6 +87,9 @@ class ActionApplier:
         services = [action.manifest for action in actions if isinstance(action, CreateService)]
         pod_adoptions, pod_conflicts = await self._pods.find_adoptions(job, pods)
         service_adoptions, service_conflicts = await self._services.find_adoptions(job, services)
+        if job.master is not None and pods:
+            # Its members get new IDs, so their names do not meet those of the members that are left.
+            pod_conflicts += self._pods.find_strays(job, pods)
         if conflicts := {each.name: each.message for each in (*pod_conflicts, *service_conflicts)}:
             return conflicts
         await asyncio.gather(

@@ -12,10 +12,11 @@ from pliant.controllers.accepted_specs import AcceptedSpecs
 from pliant.controllers.apply import ActionApplier
 from pliant.controllers.autoscale.recommendations import RecommendationStore
 from pliant.controllers.job_status import JobStatusWriter
-from pliant.controllers.masters import OWNER_UID_INDEX, MasterCreatedObjects
+from pliant.controllers.masters import MasterCreatedObjects
 from pliant.controllers.node_faults import NodeFaultDetector
 from pliant.controllers.observe import CachedJobObjects, observe
 from pliant.controllers.orphan_pods import OrphanPodCleaner
+from pliant.controllers.owned_objects import OWNER_UID_INDEX
 from pliant.controllers.priority_classes import PriorityClassWatch
 from pliant.controllers.progress_reports import ProgressReceiver, progress_fields
 from pliant.engine.decide import decide, shortest_wait
@@ -35,7 +36,7 @@ from pliant.model.job import Job, JobKey, Owner
 from pliant.model.messages import Message, MessageReason, message
 from pliant.model.operator_config import OperatorConfig
 from pliant.model.scale_plans import ScalePlan
-from pliant.model.state import EngineState
+from pliant.model.state import EngineState, JobPhase
 from pliant.plugins.isolation import PluginTimeout, call_plugin, plugin_of_job
 from pliant.plugins.registry import framework_of
 from pliant.runtime.clock import Clock
@@ -146,7 +147,8 @@ class JobReconciler:
             is_rejected = has_pods or reported_rejection(self._frontend, raw) is not None
             if is_rejected and not parsed.job.is_suspended:
                 raise managed_by_rejection(self._frontend)
-            if not has_pods:  # otherwise the suspension goes on until they are gone
+            # The suspension goes on until the pods are gone and the status says so.
+            if not has_pods and not _counts_active_replicas(parsed.job, state):
                 self._unregister_from_autoscaler(parsed.job.key)
                 return None
         job = await self._accepted_specs.accept(parsed, raw)
@@ -167,7 +169,7 @@ class JobReconciler:
             # The spec was rejected and is valid now: the unchanged status clears the rejection.
             unchanged = JobStatusUpdate(state=state, replica_counts=state.replica_counts)
             decision = replace(decision, status=unchanged)
-        return await self._act(job, raw, decision, wait)
+        return await self._act(job, raw, state, decision, wait)
 
     async def _decide(self, job: Job, state: EngineState | None) -> tuple[Decision, timedelta | None]:
         """Return the decision of the engine, and the delay until plans that are held back become visible."""
@@ -189,10 +191,11 @@ class JobReconciler:
         return decision, wait
 
     async def _act(
-        self, job: Job, raw: Mapping[str, Any], decision: Act, plan_wait: timedelta | None
+        self, job: Job, raw: Mapping[str, Any], state: EngineState | None, decision: Act, plan_wait: timedelta | None
     ) -> timedelta | None:
         """Run the actions and write the statuses; return when to reconcile the job again."""
-        create_errors = await self._dependencies.applier.apply(job, decision.actions)
+        has_run = state is not None and state.first_running_at is not None
+        create_errors = await self._dependencies.applier.apply(job, decision.actions, may_release_names=not has_run)
         if self._masters is not None:
             await self._masters.plan_store.write_statuses(job, decision.plan_statuses)
         if decision.status is not None:
@@ -246,6 +249,13 @@ class JobReconciler:
             event = EmitEvent(reason=error.reason, message=error, is_warning=True)
             self._dependencies.applier.events.emit(job.owner, job.key.namespace, event)
         raise RetryLater(render(error))
+
+
+def _counts_active_replicas(job: Job, state: EngineState | None) -> bool:
+    """Return whether the status of a suspended job without a master still counts replicas as active."""
+    if job.master is not None or state is None or state.phase is not JobPhase.SUSPENDED:
+        return False  # another reconcile would start the master of a suspended job again
+    return any(counts.active for counts in state.replica_counts.values())
 
 
 def _in_job_namespace(job: Job, objects: tuple[T, ...]) -> tuple[T, ...]:

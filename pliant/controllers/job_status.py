@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pliant.controllers.events import EventRecorder
@@ -10,7 +10,13 @@ from pliant.controllers.progress_reports import ProgressReceiver, progress_field
 from pliant.errors import Invalid, InvalidSpec, RetryLater
 from pliant.frontends.frontend import Frontend
 from pliant.frontends.status.engine_state import STATE_FIELD, raw_status
-from pliant.frontends.status.rejection import with_rejection, with_same_rejection, without_rejection
+from pliant.frontends.status.rejection import (
+    list_conditions,
+    replace_conditions,
+    with_rejection,
+    with_same_rejection,
+    without_rejection,
+)
 from pliant.kube.cache.store import ObjectStore
 from pliant.kube.client import KubeClient
 from pliant.kube.codec import build_merge_patch
@@ -49,6 +55,7 @@ class JobStatusWriter:
         progress = receiver.status_fields(job) if receiver else {}
         path = self._frontend.conditions_path
         rendered = self._frontend.render_status(status, without_rejection(before, path), job)
+        rendered = _with_observed_generation(rendered, path, status.state.observed_generation)
         rendered = with_same_rejection(rendered, path, before)
         await self._write_raw(job.key, raw, {**rendered, **progress_fields(before), **progress})
 
@@ -115,3 +122,12 @@ class JobStatusWriter:
         owner = Owner(api_version=resource.api_version, kind=resource.kind, name=key.name, uid=uid)
         event = EmitEvent(reason=str(text.reason), message=text, is_warning=True)
         self._events.emit(owner, key.namespace, event)
+
+
+def _with_observed_generation(status: dict[str, Any], path: Sequence[str], generation: int) -> dict[str, Any]:
+    """Set the generation of all conditions: `kubectl wait` ignores a condition of an earlier one."""
+    conditions = list_conditions(status, path)
+    if not generation or all(each.get("observedGeneration", generation) == generation for each in conditions):
+        return status
+    observed = {"observedGeneration": generation}
+    return replace_conditions(status, path, [{**each, **observed} for each in conditions])

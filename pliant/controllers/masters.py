@@ -10,6 +10,7 @@ from typing import Any
 from pliant.controllers.crds import wait_until_served
 from pliant.controllers.node_faults import NODE_INDEX, node_index_keys
 from pliant.controllers.orphan_pods import JOB_NAME_INDEX, external_job_name_index_keys
+from pliant.controllers.owned_objects import OWNER_UID_INDEX
 from pliant.controllers.scale_plans import JOB_INDEX, ScalePlanStore, job_key_of_plan, plan_resource
 from pliant.frontends.frontend import Frontend, PlanFrontend
 from pliant.kube.cache.multi_namespace import AnyInformer, create_informer
@@ -20,8 +21,6 @@ from pliant.kube.resources import PODS, Resource
 from pliant.model.job import JobKey
 from pliant.model.labels import MANAGED_BY_LABEL, MANAGED_BY_VALUE
 from pliant.runtime.clock import Clock
-
-OWNER_UID_INDEX = "owner"  # the index of pods and services by owner uid
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,10 @@ from pliant.controllers.autoscale.controller import AutoscaleController
 from pliant.controllers.autoscale.options import AutoscaleOptions
 from pliant.controllers.crds import wait_until_served
 from pliant.controllers.job import JobReconciler, ReconcilerDependencies, resource_of
-from pliant.controllers.masters import OWNER_UID_INDEX, MasterObjectsWatch
+from pliant.controllers.masters import MasterObjectsWatch
 from pliant.controllers.node_faults import NODE_INDEX, NodeFaultDetector, node_index_keys
 from pliant.controllers.orphan_pods import JOB_NAME_INDEX, job_name_index_keys
+from pliant.controllers.owned_objects import OWNER_UID_INDEX, UNOWNED_INDEX, unowned_index_keys
 from pliant.controllers.priority_classes import PriorityClassWatch
 from pliant.controllers.progress_reports import ProgressReceiver
 from pliant.errors import ApiError, Forbidden, InvalidSpec
@@ -241,4 +242,9 @@ def _controller_uids(owned: Pod | Service) -> Iterable[str]:
     return (ref.uid for ref in owned.metadata.owner_references if ref.controller)
 
 
-POD_INDEXES = {OWNER_UID_INDEX: _controller_uids, NODE_INDEX: node_index_keys, JOB_NAME_INDEX: job_name_index_keys}
+POD_INDEXES = {
+    OWNER_UID_INDEX: _controller_uids,
+    UNOWNED_INDEX: unowned_index_keys,
+    NODE_INDEX: node_index_keys,
+    JOB_NAME_INDEX: job_name_index_keys,
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -14,7 +15,7 @@ from pliant.kube.cache.store import ObjectStore
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import ConfigMap, ObjectMeta, OwnerReference, Pod, Service
 from pliant.kube.resources import PODS, Resource
-from pliant.model.job import Job
+from pliant.model.job import Job, JobKey
 from pliant.model.labels import JOB_NAME_LABEL, MANAGED_BY_LABEL, MANAGED_BY_VALUE, TEMPLATE_HASH_ANNOTATION
 from pliant.model.messages import Message, MessageReason, message
 from pliant.schemas.quantity import parse_quantity
@@ -24,6 +25,16 @@ U = TypeVar("U", bound=Pod | Service | ConfigMap)
 
 _JOB_SPECIFIC_VARIABLES = frozenset({REPORT_URL_VARIABLE, REPORT_TOKEN_VARIABLE})
 """Variables that contain the UID of the job but do not matter for whether pods of two jobs can train together."""
+
+
+OWNER_UID_INDEX = "owner"  # the index of pods and services by owner uid
+UNOWNED_INDEX = "unowned"  # the index of pods without an owner by the name of the job that created them
+
+
+def unowned_index_keys(pod: Pod) -> Iterable[str]:
+    meta = pod.metadata
+    is_unowned = JOB_NAME_LABEL in meta.labels and _controller_of(meta) is None
+    return (str(JobKey(meta.namespace, meta.labels[JOB_NAME_LABEL])),) if is_unowned else ()
 
 
 class NameConflict(RetryLater):
@@ -50,7 +61,7 @@ class NameConflict(RetryLater):
 class Adoption(NamedTuple):
     """An existing object without an owner, and the manifest that the job would create."""
 
-    meta: ObjectMeta
+    existing: Mapping[str, Any]
     manifest: Mapping[str, Any]
 
 
@@ -72,6 +83,28 @@ class OwnedObjects(Generic[T]):
         with suppress(NotFound, Conflict):
             await self._patch(job, name, {"metadata": {"uid": uid, "labels": dict(labels)}})
 
+    async def delete_all(self, job: Job) -> None:
+        """Delete all objects that the job owns."""
+        owned = [each.metadata for each in self._list_owned(job) if each.metadata.deletion_timestamp is None]
+        await asyncio.gather(*(self.delete(job, meta.name, meta.uid) for meta in owned))
+
+    def find_strays(self, job: Job, manifests: Iterable[Mapping[str, Any]]) -> list[NameConflict]:
+        """Return the objects without an owner that an earlier job of this name left behind, except for these."""
+        if self._list_owned(job):
+            return []  # the job has started
+        names = {manifest["metadata"]["name"] for manifest in manifests}
+        found = self._store.by_index(UNOWNED_INDEX, str(job.key))
+        strays = [each.metadata for each in found if each.metadata.deletion_timestamp is None]
+        return [
+            NameConflict(self._resource.kind, meta.name, "exists and belongs to no job")
+            for meta in strays
+            if meta.name not in names
+        ]
+
+    def _list_owned(self, job: Job) -> list[T]:
+        owned = self._store.by_index(OWNER_UID_INDEX, job.owner.uid)
+        return [each for each in owned if each.metadata.namespace == job.key.namespace]
+
     async def find_adoptions(
         self, job: Job, manifests: Iterable[Mapping[str, Any]]
     ) -> tuple[list[Adoption], list[NameConflict]]:
@@ -88,19 +121,22 @@ class OwnedObjects(Generic[T]):
 
     async def adopt(self, job: Job, adoption: Adoption) -> None:
         """Become the owner of an object that has none, provided that it has not changed since."""
-        meta, manifest = adoption
+        existing, manifest = adoption
+        meta, name = existing["metadata"], manifest["metadata"]["name"]
         metadata = {
-            "uid": meta.uid,
-            "resourceVersion": meta.resource_version,
+            "uid": meta["uid"],
+            "resourceVersion": meta["resourceVersion"],
             "labels": manifest["metadata"]["labels"],
             "ownerReferences": manifest["metadata"]["ownerReferences"],
         }
-        # The selector of a service contains the UID of the job.
-        spec = {} if self._resource is PODS else {"spec": manifest["spec"]}
+        patch: dict[str, Any] = {"metadata": metadata}
+        if self._resource is not PODS:  # the selector contains the UID of the job
+            selector = {**dict.fromkeys(existing["spec"].get("selector") or {}), **manifest["spec"]["selector"]}
+            patch["spec"] = {**manifest["spec"], "selector": selector}
         try:
-            await self._patch(job, meta.name, {"metadata": metadata, **spec})
+            await self._patch(job, name, patch)
         except (NotFound, Conflict) as error:
-            raise RetryLater(f"{self._resource.kind} {meta.name} changed while it was adopted") from error
+            raise RetryLater(f"{self._resource.kind} {name} changed while it was adopted") from error
 
     async def create(self, job: Job, manifest: Mapping[str, Any]) -> None:
         """Create an object, unless the job has it already."""
@@ -147,7 +183,7 @@ class OwnedObjects(Generic[T]):
             return None
         if problem := _adoption_problem(manifest, raw):
             raise NameConflict(kind, name, problem)
-        return Adoption(msgspec.convert(raw["metadata"], ObjectMeta), manifest)
+        return Adoption(raw, manifest)
 
     async def _add_own_labels(self, job: Job, meta: ObjectMeta, manifest: Mapping[str, Any]) -> T:
         """Add this operator's labels to an object that another operator created for the same job."""
@@ -188,7 +224,9 @@ def _check_owner(job: Job, kind: str, meta: ObjectMeta) -> None:
     if owner is None:
         raise NameConflict(kind, meta.name, "exists and belongs to no job")
     if (owner.kind, owner.name) != (job.owner.kind, job.owner.name) or owner.api_version != job.owner.api_version:
-        raise NameConflict(kind, meta.name, f"belongs to {owner.kind} {owner.name} (uid {owner.uid})", owner)
+        group = owner.api_version.rpartition("/")[0]
+        belongs_to = f"{owner.kind} {owner.name}" + (f" of {group}" if group else "")
+        raise NameConflict(kind, meta.name, f"belongs to {belongs_to} (uid {owner.uid})", owner)
 
 
 def _controller_of(meta: ObjectMeta) -> OwnerReference | None:
@@ -202,6 +240,9 @@ def _is_owned_by(meta: ObjectMeta, job: Job) -> bool:
 
 def _adoption_problem(manifest: Mapping[str, Any], existing: Mapping[str, Any]) -> str:
     """Return why an object without an owner cannot be adopted; empty if it can."""
+    labels = existing["metadata"].get("labels") or {}
+    if labels.get(JOB_NAME_LABEL) != manifest["metadata"]["labels"][JOB_NAME_LABEL]:
+        return "exists and belongs to no job"
     if manifest["kind"] != "Pod":
         return ""  # the spec of a service is replaced
     if existing.get("status", {}).get("phase") in ("Succeeded", "Failed"):

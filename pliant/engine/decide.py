@@ -111,9 +111,12 @@ def _clean_up(context: Context) -> Act:
     left = finish.ttl_left(context)
     if left is not None and left <= timedelta(0):
         return Act(actions=(DeleteJob(),))
-    plans = fail_open_plans(context)
+    plans, before = fail_open_plans(context), context.before
+    # Clients that wait for a condition require that it holds for the current spec.
+    is_edited = before is not None and 0 < before.observed_generation < context.state.observed_generation
     return Act(
         actions=(*finish.delete_leftover_objects(context), *plans.actions),
+        status=_status_update(context, context.state) if is_edited else None,
         plan_statuses=plans.statuses,
         requeue_after=shortest_wait(left, _time_to_pod_deadline(context), plans.requeue_after),
     )

@@ -21,7 +21,6 @@ from pliant.model.actions import Action, CreateConfigMap, CreatePod, CreateServi
 from pliant.model.framework import Framework
 from pliant.model.job import Job
 from pliant.model.labels import format_service_name, job_service_name, normalize_group_name
-from pliant.model.messages import MessageReason
 from pliant.model.observed import ObservedPod
 from pliant.model.state import EngineState
 
@@ -34,8 +33,6 @@ def sync_pods(
     context: Context, replicas: Replicas, framework: Framework
 ) -> tuple[tuple[Action, ...], timedelta | None]:
     """Return the creations and deletions that are due, and the backoff of those that are not due yet."""
-    if _must_yield_names(context):
-        return _delete_all_services(context), None
     job, services = context.job, context.observed.services
     creatable, wait = _select_creatable(context, replicas)
     # Services come first, so that a starting replica can resolve the names of its peers.
@@ -59,20 +56,6 @@ def _job_service_in_use(context: Context, replicas: Replicas) -> str:
     """Return the name of the service of the job; empty if it has none, or if no replica needs it."""
     needs_it = any(not each.service_name for each in replicas.all if each.pod is None or not each.pod.is_external)
     return job_service_name(context.job) if needs_it or replicas.orphan_pods else ""
-
-
-def _must_yield_names(context: Context) -> bool:
-    """Return whether the job holds services while another job of its name holds others, so that neither could start."""
-    if context.observed.pods or not context.observed.services:
-        return False
-    conflicts = [each for each in context.observed.create_errors.values() if each.reason == MessageReason.NAME_CONFLICT]
-    owners = [str(each.parameters.get("ownerUid", "")) for each in conflicts]
-    return any(owner and owner < context.job.owner.uid for owner in owners)
-
-
-def _delete_all_services(context: Context) -> tuple[Action, ...]:
-    services = sorted(context.observed.services.values(), key=lambda service: service.name)
-    return tuple(DeleteService(name=each.name, uid=each.uid) for each in services if not each.is_terminating)
 
 
 def _create_pods(environment: SharedEnvironment, replicas: list[Replica]) -> list[Action]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +15,7 @@ from pliant.kube.client import KubeClient
 from pliant.kube.resources import PODS, SERVICES, Resource
 from pliant.model.messages import Message, MessageReason
 from tests.controllers.operated import operated
-from tests.frontends import kubeflow, raw
+from tests.frontends import elasticjob, kubeflow, raw
 from tests.scenarios.messages import message_in, name_conflict
 from tests.virtual_time import on_virtual_time, passing
 
@@ -176,7 +177,8 @@ async def test_two_jobs_of_one_name_that_hold_a_service_each_do_not_wait_for_eac
         await client.patch(JOBS, "default", "demo", {"spec": {"suspend": False}})
         await client.patch(PYTORCHJOBS, "default", "demo", {"spec": {"runPolicy": {"suspend": False}}})
         await passing(timedelta(minutes=5))
-        winner = min(jobs.values())
+        [winner] = (await owners(client, PODS))["demo-worker-0"]
+        assert winner in jobs.values()
         assert await owners(client, SERVICES) == {f"demo-worker-{index}": {winner} for index in (0, 1)}
         assert await owners(client, PODS) == {f"demo-worker-{index}": {winner} for index in (0, 1)}
 
@@ -210,3 +212,64 @@ async def test_a_job_made_again_at_once_waits_for_the_pods_of_the_first_without_
 )
 def test_what_the_api_server_adds_is_no_difference(expected: Any, actual: Any, path: str) -> None:
     assert find_difference(expected, actual, "spec") == path
+
+
+@on_virtual_time
+async def test_a_service_that_another_job_left_behind_is_not_adopted() -> None:
+    async with operated(AITRAININGJOB, PYTORCHJOB) as client:
+        other = a_pytorchjob()
+        other["metadata"]["name"] = "demo-worker-0"
+        await client.create(PYTORCHJOBS, "default", other)
+        await passing(SHORT)
+        await client.delete(PYTORCHJOBS, "default", "demo-worker-0", propagation="Orphan")
+        await submit(client, JOBS, a_job())
+        told = name_conflict(await message_about(client, JOBS))
+        assert told == ("demo-worker-0", "exists and belongs to no job")
+
+
+@on_virtual_time
+async def test_an_adopted_service_selects_only_what_the_job_says() -> None:
+    async with operated(AITRAININGJOB, PYTORCHJOB) as client:
+        await submit(client, JOBS, a_job())
+        await orphan(client, JOBS)
+        await client.patch(SERVICES, "default", "demo-worker-0", {"spec": {"selector": {"of": "old"}}})
+        await passing(SHORT)
+        await submit(client, JOBS, a_job())
+        selector = (await client.get(SERVICES, "default", "demo-worker-0"))["spec"]["selector"]
+        assert "of" not in selector
+
+
+@on_virtual_time
+async def test_a_job_that_notices_late_that_its_names_are_taken_deletes_what_it_has_started() -> None:
+    async with operated(AITRAININGJOB, PYTORCHJOB) as client:
+        late = kubeflow.raw_of("PyTorchJob", {"Master": 1, "Worker": 2})
+        late["metadata"] = {"name": "demo", "namespace": "default"}
+        await asyncio.gather(client.create(JOBS, "default", a_job()), client.create(PYTORCHJOBS, "default", late))
+        await passing(timedelta(minutes=3))
+        uids_of_owners = set().union(*(await owners(client, PODS)).values())
+        assert len(uids_of_owners) == 1, "one job has all its pods, the other none"
+
+
+@on_virtual_time
+async def test_members_that_an_elasticjob_left_behind_are_in_the_way_of_the_next() -> None:
+    frontend = FRONTENDS["elastic.iml.github.io", "ElasticJob"]
+    elasticjobs = resource_of(frontend)
+    async with operated(frontend) as client:
+        left = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": "demo-edljob-worker-0",
+                "labels": {"app.kubernetes.io/managed-by": "pliant", "TrainingJobName": "demo"},
+            },
+            "spec": {"containers": [{"name": "main", "image": "train"}]},
+        }
+        await client.create(PODS, "default", left)
+        manifest = elasticjob.raw_ej()
+        manifest["metadata"] = {"name": "demo", "namespace": "default"}
+        await submit(client, elasticjobs, manifest)
+        told = name_conflict(await message_about(client, elasticjobs))
+        assert told == ("demo-edljob-worker-0", "exists and belongs to no job")
+        await client.delete(PODS, "default", "demo-edljob-worker-0", grace_period_seconds=0)
+        await passing(timedelta(minutes=2))
+        assert set(await uids(client)) == {"elasticjob-demo-dlrover-master-0"}

@@ -117,7 +117,7 @@ def test_a_condition_keeps_its_time_until_it_changes() -> None:
 
 
 def test_members_are_counted_by_type() -> None:
-    workers = ReplicaCounts(size=9, pending=3, scheduled=1, active=2, succeeded=1, failed=1, restarting=1)
+    workers = ReplicaCounts(size=8, pending=3, scheduled=1, active=2, succeeded=1, failed=1, restarting=1)
     status = told(counts={"worker": workers}, pods=(MASTER_POD, pod("a", "worker"), pod("b", "worker")))
     assert status["status"]["replicaStatuses"] == {
         "worker": {"initial": 1, "pending": 4, "active": 2, "succeeded": 1, "failed": 1}

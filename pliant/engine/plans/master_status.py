@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pliant.engine.context import Context
 from pliant.engine.plans.master_pods import is_master_pod
+from pliant.engine.plans.member_list import VACATED_RANK_STATES
 from pliant.engine.pods.replicas import Replica, Replicas, ReplicaState
 from pliant.model.job import Job
 from pliant.model.messages import Message, MessageReason, message
@@ -27,7 +28,8 @@ def master_message(context: Context, missing_replicas: list[Replica]) -> Message
         replicas = context.replicas.in_group(group)
         running = sum(replica.state is ReplicaState.RUNNING for replica in replicas)
         finished = sum(replica.outcome is not None for replica in replicas)
-        wanted = max(context.state.group(group.name).applied_size or 0, len(replicas) - finished)
+        gone = sum(replica.state in VACATED_RANK_STATES or replica.outcome is not None for replica in replicas)
+        wanted = max(context.state.group(group.name).applied_size or 0, len(replicas) - gone)
         if wanted or finished:
             numbers = {"running": running, "wanted": wanted, "finished": finished or None}
             counts.append(message(MessageReason.MEMBER_COUNT, group=group.name, **numbers))

@@ -78,7 +78,8 @@ class ListMembership:
         return replicas
 
     def count(self, group: ReplicaGroup, replicas: Sequence[Replica]) -> int:
-        return len(replicas)
+        """Return the number of members that have not been lost: the master has replaced or dropped those."""
+        return sum(replica.state not in VACATED_RANK_STATES for replica in replicas)
 
     def restart(self, group_state: GroupState) -> GroupState:
         return group_state

@@ -8,10 +8,11 @@ from typing import Any
 
 from pliant.engine.pods.shared_environment import SharedEnvironment
 from pliant.model.framework import Rank
-from pliant.model.job import Job, Port
+from pliant.model.job import ALL_REPLICAS, Job, Port
 from pliant.model.labels import (
     EXCLUDED_NODES_ANNOTATION,
     TEMPLATE_HASH_ANNOTATION,
+    has_own_service,
     job_labels,
     job_selector,
     job_service_name,
@@ -121,7 +122,7 @@ def _pod_spec(environment: SharedEnvironment, rank: Rank) -> dict[str, Any]:
     if rank.group.restart_rule.policy is not None or not spec.get("restartPolicy"):
         # The engine restarts replicas as new pods, so that it can count and scope the restarts.
         spec["restartPolicy"] = "Never"
-    if job.naming.job_service:
+    if not has_own_service(job, rank.group.name, ALL_REPLICAS - 1):
         spec.setdefault("hostname", rank_service_name(job, rank))
         spec.setdefault("subdomain", job_service_name(job))
     elif job.naming.subdomain:

@@ -50,7 +50,7 @@ def render_status(status: JobStatusUpdate, previous: Mapping[str, Any], job: Job
         phase=RUNNING if condition_type == RESTARTING else condition_type,
         message=text,
         scale_plan=latest_plan[1] if latest_plan else previous_plan if isinstance(previous_plan, str) else "",
-        workers=f"{workers.active}/{desired or workers.size - workers.failed}" if workers else "",
+        workers=f"{workers.active}/{desired or workers.size}" if workers else "",
         replicas=workers.pending + workers.scheduled + workers.active if workers else None,
         selector=group_selector(job, WORKER),
         restarts=state.restart_count,

@@ -37,6 +37,7 @@ MAX_END_MESSAGE_CHARS = 300
 QUEUE_LABEL_PREFIX = "kueue.x-k8s.io/"
 MAX_SERVICE_NAME_CHARS = 63
 SERVICE_PER_REPLICA_ANNOTATION = "pliant/service-per-replica"
+_HOST_NAME_FIELDS = frozenset({"hostname", "subdomain", "setHostnameAsFQDN"})
 _JOB_NAME_PATTERN = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _GROUP_NAME_PATTERN = re.compile(r"[A-Za-z0-9]([-/A-Za-z0-9]*[A-Za-z0-9])?")
 
@@ -129,7 +130,7 @@ def with_job_service(
         has_job_service = state.has_job_service
     if not has_job_service:
         return naming
-    named = [group.name for group in groups if {"hostname", "subdomain"} & (group.template.get("spec") or {}).keys()]
+    named = [group.name for group in groups if _HOST_NAME_FIELDS & (group.template.get("spec") or {}).keys()]
     owners = {**own_services, **dict.fromkeys(named, ALL_REPLICAS)}
     lower_case = {normalize_group_name(name): count for name, count in owners.items()}
     return replace(naming, job_service="{job}", own_services=lower_case)

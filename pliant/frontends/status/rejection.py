@@ -41,12 +41,12 @@ def with_same_rejection(status: Mapping[str, Any], path: Sequence[str], previous
 def without_rejection(status: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
     if not find_rejection(status, path):
         return dict(status)
-    return _with_conditions(status, path, _other_conditions(status, path))
+    return replace_conditions(status, path, _other_conditions(status, path))
 
 
 def find_rejection(status: Mapping[str, Any], path: Sequence[str]) -> Mapping[str, Any]:
     """Return the condition; empty if there is none."""
-    found = (entry for entry in _conditions(status, path) if entry.get("type") == SPEC_REJECTED_CONDITION)
+    found = (entry for entry in list_conditions(status, path) if entry.get("type") == SPEC_REJECTED_CONDITION)
     return next(found, {})
 
 
@@ -54,24 +54,26 @@ def _with_rejection_condition(
     status: Mapping[str, Any], path: Sequence[str], condition: Mapping[str, Any]
 ) -> dict[str, Any]:
     others = _other_conditions(status, path)
-    return _with_conditions(status, path, [*others[:-1], condition, *others[-1:]])
+    return replace_conditions(status, path, [*others[:-1], condition, *others[-1:]])
 
 
 def _other_conditions(status: Mapping[str, Any], path: Sequence[str]) -> list[Mapping[str, Any]]:
-    return [entry for entry in _conditions(status, path) if entry.get("type") != SPEC_REJECTED_CONDITION]
+    return [entry for entry in list_conditions(status, path) if entry.get("type") != SPEC_REJECTED_CONDITION]
 
 
-def _conditions(status: Any, path: Sequence[str]) -> list[Mapping[str, Any]]:
+def list_conditions(status: Any, path: Sequence[str]) -> list[Mapping[str, Any]]:
+    """Return the conditions at a path of a raw status."""
     for step in path:
         status = status.get(step) if isinstance(status, Mapping) else None
     return [entry for entry in status if isinstance(entry, Mapping)] if isinstance(status, list) else []
 
 
-def _with_conditions(
+def replace_conditions(
     status: Mapping[str, Any], path: Sequence[str], conditions: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
+    """Return the raw status with other conditions at a path."""
     first, *rest = path
     if not rest:
         return {**status, first: list(conditions)}
     inner = status.get(first)
-    return {**status, first: _with_conditions(inner if isinstance(inner, Mapping) else {}, rest, conditions)}
+    return {**status, first: replace_conditions(inner if isinstance(inner, Mapping) else {}, rest, conditions)}
