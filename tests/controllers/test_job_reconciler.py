@@ -7,9 +7,9 @@ import pytest
 
 from pliant.controllers.apply import ActionApplier
 from pliant.controllers.job import JobReconciler, ReconcilerDependencies
-from pliant.controllers.masters import OWNER_UID_INDEX
 from pliant.controllers.node_faults import NodeFaultDetector
 from pliant.controllers.orphan_pods import JOB_NAME_INDEX, job_name_index_keys
+from pliant.controllers.owned_objects import OWNER_UID_INDEX
 from pliant.errors import Conflict
 from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
 from pliant.kube.cache.store import ObjectStore
