@@ -37,7 +37,7 @@ async def test_a_job_is_listed_scaled_rested_resumed_and_deleted(site: Site, sce
     assert "t: worker 2 → 3 (bounds 1–3); 9 requested" in grown.out
     assert "cluster:" not in grown.err  # it was named
     listed = (await terminal.run("get")).out
-    assert re.search(r"^t +Running +3/3 +0 +worker 3 \[1–3\]", listed, re.MULTILINE)
+    assert re.search(r"^t +AITrainingJob +Running +3/3 +0 +worker 3 \[1–3\]", listed, re.MULTILINE)
     page = (await terminal.run("describe", "t")).out
     assert re.search(r"worker-2 +t-worker-2 +\S+ +0 +Running", page)
     for index in range(3):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from datetime import datetime
 from typing import Any
 
@@ -162,20 +161,19 @@ async def test_the_run_policy_is_kept_to(client: KubeClient) -> None:
 
 
 async def a_refused_edit_leaves_a_job_in_good_hands(scene: Scene, nodes: PaperNodes, name: str) -> None:
-    first = await scene.submit(a_job(scene, nodes, name))
+    await scene.submit(a_job(scene, nodes, name))
     await scene.until_phase(name, "Running")
-    groups = first["spec"]["pytorchReplicaSpecs"]
-    edited = deepcopy(groups)
-    edited["Worker"]["template"]["spec"]["containers"][0]["image"] = "other"
-    await scene.edit(name, {"spec": {"pytorchReplicaSpecs": edited}})
+    # The rules of the definition reject most other edits, where the server evaluates them.
+    annotation = "pliant/service-per-replica"
+    await scene.edit(name, {"metadata": {"annotations": {annotation: "maybe"}}})
     await scene.until(lambda: scene.rejection(name), "the condition")
-    assert scene.rejection(name).startswith("spec.pytorchReplicaSpecs.Worker.template: ")
+    assert scene.rejection(name).startswith(f"metadata.annotations.{annotation}: ")
     assert last(scene, name)["type"] == "Running"
     before = uids(scene, name)
     await scene.delete_pod(f"{name}-worker-1")
     lost = f"{name}-worker-1"
     await scene.until(lambda: uids(scene, name).get(lost) not in (None, before[lost]), "another one in its place")
-    await scene.edit(name, {"spec": {"pytorchReplicaSpecs": groups}})
+    await scene.edit(name, {"metadata": {"annotations": {annotation: None}}})
     await scene.until(lambda: not scene.rejection(name), "the condition gone")
     nodes.order(f"{name}-master-0", Ends(0))
     await scene.until_phase(name, "Succeeded")
