@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from typing import assert_never
 
 from pliant.controllers.events import EventRecorder
@@ -34,6 +35,9 @@ from pliant.runtime.clock import Clock
 
 REPORTED_CREATE_ERRORS = (BadRequest, Forbidden, Invalid, RetryLater)  # errors that an immediate retry does not fix
 
+MAX_RELEASED_AGE = timedelta(minutes=1)
+"""How old an object may be that a job deletes because others of its names are taken."""
+
 PREREQUISITE_ACTIONS = CreateConfigMap | CreateService | GrantMasterAccess  # what a pod needs when it starts
 
 
@@ -43,6 +47,7 @@ class ActionApplier:
     ) -> None:
         self.events = EventRecorder(client, clock)
         self._client = client
+        self._clock = clock
         self._pods = OwnedObjects(client, PODS, Pod, pods)
         self._services = OwnedObjects(client, SERVICES, Service, services)
         self._masters: dict[tuple[str, str], tuple[ScalePlanStore, OwnedObjects[Pod]]] = {}
@@ -57,14 +62,18 @@ class ActionApplier:
         """Apply all actions, prerequisites before pods; return the errors of failed creations by object name.
 
         While an object of one of the names belongs to another owner, nothing is created: a job never runs in part.
-        `may_release_names` deletes in that case what the job has created before it noticed. Otherwise two jobs of one
-        name could wait for each other.
+        `may_release_names` deletes in that case what the job has just created. Otherwise two jobs of one name could
+        wait for each other.
         """
         create_errors = await self._adopt_existing(job, actions)
         if create_errors:
             actions = [action for action in actions if not _creates(action)]
             if may_release_names:
-                await asyncio.gather(self._pods.delete_all(job), self._services.delete_all(job))
+                # Older pods may be those of a job that ran before its status was lost.
+                since = self._clock.now() - MAX_RELEASED_AGE
+                await asyncio.gather(
+                    self._pods.delete_created_since(job, since), self._services.delete_created_since(job, since)
+                )
         prerequisites = [action for action in actions if isinstance(action, PREREQUISITE_ACTIONS)]
         create_errors |= await self._apply_concurrently(job, prerequisites)
         has_conflict = any(each.reason == MessageReason.NAME_CONFLICT for each in create_errors.values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -83,10 +84,11 @@ class OwnedObjects(Generic[T]):
         with suppress(NotFound, Conflict):
             await self._patch(job, name, {"metadata": {"uid": uid, "labels": dict(labels)}})
 
-    async def delete_all(self, job: Job) -> None:
-        """Delete all objects that the job owns."""
+    async def delete_created_since(self, job: Job, since: datetime) -> None:
+        """Delete the objects of the job that were created after this time."""
         owned = [each.metadata for each in self._list_owned(job) if each.metadata.deletion_timestamp is None]
-        await asyncio.gather(*(self.delete(job, meta.name, meta.uid) for meta in owned))
+        recent = [meta for meta in owned if meta.creation_timestamp is not None and meta.creation_timestamp >= since]
+        await asyncio.gather(*(self.delete(job, meta.name, meta.uid) for meta in recent))
 
     def find_strays(self, job: Job, manifests: Iterable[Mapping[str, Any]]) -> list[NameConflict]:
         """Return the objects without an owner that an earlier job of this name left behind, except for these."""

@@ -12,7 +12,7 @@ from pliant.controllers.job import resource_of
 from pliant.controllers.owned_objects import find_difference
 from pliant.frontends import FRONTENDS
 from pliant.kube.client import KubeClient
-from pliant.kube.resources import PODS, SERVICES, Resource
+from pliant.kube.resources import CONFIG_MAPS, PODS, SERVICES, Resource
 from pliant.model.messages import Message, MessageReason
 from tests.controllers.operated import operated
 from tests.frontends import elasticjob, kubeflow, raw
@@ -273,3 +273,32 @@ async def test_members_that_an_elasticjob_left_behind_are_in_the_way_of_the_next
         await client.delete(PODS, "default", "demo-edljob-worker-0", grace_period_seconds=0)
         await passing(timedelta(minutes=2))
         assert set(await uids(client)) == {"elasticjob-demo-dlrover-master-0"}
+
+
+@on_virtual_time
+async def test_pods_that_are_no_longer_new_stay_when_another_name_is_taken() -> None:
+    async with operated(AITRAININGJOB, PYTORCHJOB) as client:
+        await submit(client, PYTORCHJOBS, a_pytorchjob(elasticPolicy={"minReplicas": 1, "maxReplicas": 4}))
+        await passing(timedelta(minutes=2))
+        before = await uids(client)
+        web = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web"}}
+        uid = (await client.create(CONFIG_MAPS, "default", web))["metadata"]["uid"]
+        owner = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "web", "uid": uid, "controller": True}]
+        taken = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": "demo-worker-2",
+                "labels": {"app.kubernetes.io/managed-by": "pliant"},
+                "ownerReferences": owner,
+            },
+            "spec": {"containers": [{"name": "main", "image": "train"}]},
+        }
+        await client.create(PODS, "default", taken)
+        await client.patch(
+            PYTORCHJOBS, "default", "demo", {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 3}}}}
+        )
+        await passing(SHORT)
+        kept = {name: uid for name, uid in (await uids(client)).items() if name in before}
+        assert kept == before
+        assert name_conflict(await message_about(client, PYTORCHJOBS))[0] == "demo-worker-2"
