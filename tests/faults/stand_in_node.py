@@ -103,8 +103,9 @@ class StandInNodes:
             return  # it left, or is another by now, whose uid cannot be patched
 
     async def _report(self, pod: Pod, phase: str, state: dict[str, Any]) -> None:
-        trainer = {"name": "trainer", "image": "", "imageID": "", "ready": False, "restartCount": 0, "state": state}
-        status = {"phase": phase, "startTime": format_timestamp(VirtualClock().now()), "containerStatuses": [trainer]}
+        report = {"image": "", "imageID": "", "ready": False, "restartCount": 0, "state": state}
+        reports = [{"name": container.name, **report} for container in pod.spec.containers]
+        status = {"phase": phase, "startTime": format_timestamp(VirtualClock().now()), "containerStatuses": reports}
         await self._client.patch(
             PODS,
             pod.metadata.namespace,
@@ -129,5 +130,10 @@ def _place(pod: Pod) -> tuple[str, int, int]:
     """Group, index and attempt of a pod, by its labels: ours, or those of whoever else made it."""
     labels = pod.metadata.labels
     if REPLICA_GROUP_LABEL in labels:
-        return labels[REPLICA_GROUP_LABEL], int(labels[REPLICA_INDEX_LABEL]), int(labels[ATTEMPT_LABEL])
-    return labels["elasticjob.dlrover/replica-type"], int(labels["elasticjob.dlrover/replica-index"]), 0
+        return labels[REPLICA_GROUP_LABEL], _number(labels, REPLICA_INDEX_LABEL), _number(labels, ATTEMPT_LABEL)
+    return labels.get("elasticjob.dlrover/replica-type", ""), _number(labels, "elasticjob.dlrover/replica-index"), 0
+
+
+def _number(labels: dict[str, str], name: str) -> int:
+    text = labels.get(name, "")
+    return int(text) if text.isascii() and text.isdecimal() else 0

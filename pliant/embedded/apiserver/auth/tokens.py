@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from pliant.embedded.apiserver.http.errors import invalid_field, invalid_object, require_type
-from pliant.embedded.apiserver.http.request_body import decode_object_body
+from pliant.embedded.apiserver.http.request_body import decode_object_body, object_field
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import json_response
 from pliant.embedded.storage.object_index import ObjectIndex
@@ -104,14 +104,14 @@ def handle_token_request(index: ObjectIndex, info: RequestInfo, tokens: TokenIss
     body = decode_object_body(info.request)
     require_type(body, _TOKEN_REQUEST_API_VERSION, "TokenRequest")
     info.require_stored_object(index)
-    spec = body.get("spec") or {}
+    spec = object_field(body, "spec")
     seconds = spec.get("expirationSeconds")
     if seconds is None:
         seconds = _DEFAULT_TOKEN_SECONDS
     if not isinstance(seconds, int) or seconds < _MIN_TOKEN_SECONDS:
         detail = f"may not specify a duration less than {_MIN_TOKEN_SECONDS // 60} minutes"
         raise invalid_object(info.kind, info.name, [invalid_field("spec.expirationSeconds", seconds, detail)])
-    bound = spec.get("boundObjectRef") or {}
+    bound = object_field(spec, "boundObjectRef")
     pod = bound.get("name", "") if bound.get("kind") == "Pod" else ""
     account = ServiceAccountRef(namespace=info.namespace, name=info.name, pod_name=pod, pod_uid=bound.get("uid", ""))
     now, lifetime, audiences = clock.now(), timedelta(seconds=seconds), spec.get("audiences") or [API_AUDIENCE]

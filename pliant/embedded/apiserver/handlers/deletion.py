@@ -14,7 +14,7 @@ from pliant.embedded.apiserver.handlers.object_lifecycle import (
     remove_or_mark_terminating,
 )
 from pliant.embedded.apiserver.http import errors
-from pliant.embedded.apiserver.http.request_body import decode_object_body
+from pliant.embedded.apiserver.http.request_body import decode_object_body, object_field
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import (
     deletion_success_status,
@@ -69,7 +69,7 @@ async def delete_collection(store: Store, info: RequestInfo, clock: Clock) -> Re
 
 def parse_delete_options(info: RequestInfo, options_body: Mapping[str, Any]) -> DeleteOptions:
     """Return the DeleteOptions of a body; options of the query apply where the body has none."""
-    preconditions = options_body.get("preconditions") or {}
+    preconditions = object_field(options_body, "preconditions")
     grace = options_body.get("gracePeriodSeconds")
     if grace is None:
         grace = info.query_int("gracePeriodSeconds")

@@ -14,7 +14,7 @@ from pliant.embedded.apiserver.handlers.object_lifecycle import (
     remove_or_mark_terminating,
 )
 from pliant.embedded.apiserver.http.errors import bad_request, conflict, not_found, require_type
-from pliant.embedded.apiserver.http.request_body import decode_object_body
+from pliant.embedded.apiserver.http.request_body import decode_object_body, object_field
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import created_status_response
 from pliant.embedded.storage.store import Store, Transaction
@@ -28,10 +28,10 @@ from pliant.runtime.clock import Clock
 async def bind_pod(store: Store, info: RequestInfo, clock: Clock) -> Reply:
     """Assign a pod to a node; raise `Conflict` if it already has one."""
     body = decode_object_body(info.request)
-    name = info.name or (body.get("metadata") or {}).get("name") or ""
-    node = (body.get("target") or {}).get("name")
-    if not node or not name:
-        raise bad_request("metadata.name, target.name: Required value")
+    name = info.name or object_field(body, "metadata").get("name")
+    node = object_field(body, "target").get("name")
+    if not (isinstance(name, str) and name and isinstance(node, str) and node):
+        raise bad_request("metadata.name, target.name: Required value: must be strings")
 
     def bind(transaction: Transaction) -> None:
         current = transaction.get(ObjectKey(PODS_RESOURCE_KEY, info.namespace, name))
@@ -56,9 +56,9 @@ async def evict_pod(store: Store, info: RequestInfo, clock: Clock) -> Reply:
     """Set the DisruptionTarget condition of a pod and delete it."""
     body = decode_object_body(info.request)
     require_type(body, "policy/v1", "Eviction")
-    if (body.get("metadata") or {}).get("name") not in (None, "", info.name):
+    if object_field(body, "metadata").get("name") not in (None, "", info.name):
         raise bad_request("name in URL does not match name in Eviction object")
-    options = parse_delete_options(info, body.get("deleteOptions") or {})
+    options = parse_delete_options(info, object_field(body, "deleteOptions"))
 
     def evict(transaction: Transaction) -> None:
         current = info.require_stored_object(transaction)

@@ -6,7 +6,7 @@ from typing import Any
 
 from pliant.embedded.apiserver.handlers.writes import ObjectWriter
 from pliant.embedded.apiserver.http.errors import bad_request, conflict, invalid_field, path_not_found
-from pliant.embedded.apiserver.http.request_body import decode_object_body
+from pliant.embedded.apiserver.http.request_body import decode_object_body, object_field
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import json_response
 from pliant.embedded.apiserver.patch.patches import apply_patch, read_patch
@@ -72,7 +72,7 @@ def _require_matching_metadata(info: RequestInfo, current_scale: dict[str, Any],
 
 
 def _parse_replicas(info: RequestInfo, new_scale: dict[str, Any]) -> int:
-    replicas = (new_scale.get("spec") or {}).get("replicas", 0)
+    replicas = object_field(new_scale, "spec").get("replicas", 0)
     if not isinstance(replicas, int) or isinstance(replicas, bool) or not 0 <= replicas < 2**31:
         error = invalid_field("spec.replicas", replicas, "must be greater than or equal to 0")
         raise invalid_error("Scale", "autoscaling", info.name, [error])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -20,6 +21,16 @@ def decode_object_body(request: Request) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise bad_request("the body of the request must be an object")
     return content
+
+
+def object_field(content: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return a field of a body that must be an object; empty if it is absent or null."""
+    value = content.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise bad_request(f"{name}: Invalid value: must be an object")
+    return value
 
 
 def decode_body(request: Request) -> Any:

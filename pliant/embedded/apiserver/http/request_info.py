@@ -14,6 +14,7 @@ from pliant.embedded.storage.stored_objects import ObjectKey, StoredObject
 from pliant.kube.transport.base import Request
 
 _TRUE_VALUES = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_MAX_INT64_DIGITS = 19
 _FALSE_VALUES = frozenset({"", "0", "f", "F", "FALSE", "false", "False"})
 
 
@@ -56,6 +57,8 @@ class RequestInfo:
             return None
         if not (text.isascii() and text.isdecimal()):
             raise errors.bad_request(f'{option}: strconv.ParseUint: parsing "{text}": invalid syntax')
+        if len(text) > _MAX_INT64_DIGITS or int(text) >= 2**63:
+            raise errors.bad_request(f'{option}: strconv.ParseUint: parsing "{text}": value out of range')
         return int(text)
 
     @property
