@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 from pliant.controllers.operator import Operator
 from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
 from pliant.embedded.apiserver.server import ApiServer
 from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.storage.store import Store
-from pliant.frontends.frontend import Frontend
+from pliant.frontends import FRONTENDS
+from pliant.frontends.frontend import Frontend, required_crds
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS
 from tests.virtual_time import VirtualClock
+
+
+async def install_kinds(client: KubeClient, change: Callable[[Any], Any] = lambda crd: crd) -> None:
+    """Install the definitions of all kinds, each of them changed."""
+    crds = (crd for frontend in FRONTENDS.values() for crd in required_crds(frontend))
+    for crd in {crd["metadata"]["name"]: crd for crd in crds}.values():
+        await client.create(CRDS, None, change(crd))
 
 
 @asynccontextmanager

@@ -19,10 +19,10 @@ from pliant.embedded.apiserver.server import ApiServer
 from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.storage.store import Store
 from pliant.frontends import FRONTENDS
-from pliant.frontends.frontend import required_crds
 from pliant.kube.client import KubeClient
-from pliant.kube.resources import CRDS, NAMESPACES
+from pliant.kube.resources import NAMESPACES
 from pliant.kube.transport.base import Reply, Request
+from tests.controllers.operated import install_kinds
 from tests.edits.jobs import KINDS, Raw, job_of
 from tests.edits.stage import PATIENCE, without_schema
 from tests.faults.stand_in_node import FOR_EVER, StandInNodes
@@ -68,8 +68,7 @@ async def cluster(*, is_lax: bool = False) -> AsyncIterator[Cluster]:
         Store.in_memory(), KindRegistry.with_builtin_kinds(), clock, rng=random.Random(0)
     ) as api:
         client = KubeClient(InProcessTransport(api))
-        for crd in {crd["metadata"]["name"]: crd for kind in KINDS for crd in required_crds(FRONTENDS[kind])}.values():
-            await client.create(CRDS, None, without_schema(crd) if is_lax else crd)
+        await install_kinds(client, without_schema if is_lax else dict)
         for name in (HOSTILE, HONEST):
             await client.create(NAMESPACES, None, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         nodes = StandInNodes(client, lambda group, index, attempt: FOR_EVER)
