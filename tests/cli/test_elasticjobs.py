@@ -64,6 +64,8 @@ def eventually(user: OrdinaryUser, needle: str, *words: str) -> str:
 
 def test_a_job_is_scaled_and_its_plans_are_told_with_their_reasons(cluster: OrdinaryUser) -> None:
     said(cluster, "submit", cluster.write("job.yaml", JOB.replace("MASTER", "exec sleep 600")))
+    # The operator applies an edited size by itself only if it has seen another size before.
+    eventually(cluster, '"phase"', "get", "ej", "-o", "json")
     assert said(cluster, "scale", "ej", "2", "--wait") == (
         "ej: worker 1 → 2 (bounds 0–4)\nej: worker has 2 replicas running\n"
     )
