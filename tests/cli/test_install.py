@@ -227,3 +227,18 @@ def test_what_makes_no_sense_is_refused(
         main(["install", *words])
     assert exit_.value.code == 2
     assert complaint in capsys.readouterr().err
+
+
+def test_the_operator_may_not_gain_rights_run_commands_in_pods_or_change_nodes() -> None:
+    everything = {
+        rule for kind in ("ClusterRole", "Role") for role in of_kind(print_every_kind(), kind) for rule in rules(role)
+    }
+    verbs = {verb for _, _, verb, _ in everything}
+    assert not verbs & {"*", "escalate", "bind", "impersonate"}
+    assert not {resource for _, resource, _, _ in everything} & {"*", "pods/exec", "pods/attach", "pods/portforward"}
+    assert not {group for group, _, _, _ in everything} & {"*", "admissionregistration.k8s.io"}
+    assert {verb for _, resource, verb, _ in everything if resource.startswith("nodes")} <= {"get", "list", "watch"}
+    # The one Secret that the operator reads is its own.
+    assert {name for _, resource, verb, name in everything if resource == "secrets" and verb != "create"} == {
+        "pliant-operator-reports"
+    }

@@ -11,6 +11,8 @@ from pliant.kube.resources import CONFIG_MAPS, PODS, SERVICES
 from pliant.kube.transport.base import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from tests.embedded.serving import WIDGETS, Served, config, create_widget_crd, pod, service, serving, widget
 
+PATHS = {"ConfigMap": "/api/v1/namespaces/default/configmaps", "Secret": "/api/v1/namespaces/default/secrets"}
+
 
 @pytest.fixture
 async def server() -> AsyncIterator[Served]:
@@ -202,6 +204,38 @@ async def test_yaml_is_read_but_not_its_aliases(server: Served) -> None:
     reply, status = await server.call("POST", CONFIG_MAPS.path("default"), bomb, media="application/yaml")
     assert reply.status == 400
     assert "aliases" in status["message"]
+
+
+@pytest.mark.parametrize(
+    "body", [b"[" * 30_000 + b"]" * 30_000, b"[" * 100_000, b"a: " + b"{b: " * 5_000, b"- " * 5_000 + b"x"]
+)
+async def test_yaml_that_is_nested_deeply_is_refused(server: Served, body: bytes) -> None:
+    reply, status = await server.call("POST", CONFIG_MAPS.path("default"), body, media="application/yaml")
+    assert (reply.status, status["reason"]) == (400, "BadRequest")
+    assert "nested more than 200 levels" in status["message"]
+
+
+@pytest.mark.parametrize("key", ["../../x", "/etc/x", "a\0b", "", ".", "..", "..x", "a b", "x" * 254])
+@pytest.mark.parametrize("kind", ["ConfigMap", "Secret"])
+async def test_keys_that_are_no_file_names_are_refused(server: Served, kind: str, key: str) -> None:
+    path = PATHS[kind]
+    body = {"apiVersion": "v1", "kind": kind, "metadata": {"name": "a"}, "data": {key: "YQ=="}}
+    reply, status = await server.call("POST", path, body)
+    assert (reply.status, status["details"]["causes"][0]["field"]) == (422, f"data[{key}]")
+    body["data"] = {"a..b_C-9": "YQ=="}
+    assert (await server.call("POST", path, body))[0].status == 201
+    reply, _ = await server.call("PATCH", f"{path}/a", {"data": {key: "YQ=="}}, media="application/merge-patch+json")
+    assert reply.status == 422
+
+
+async def test_a_config_map_holds_a_mebibyte_and_each_key_once(server: Served) -> None:
+    reply, _ = await server.call("POST", PATHS["ConfigMap"], config("a", data={"x": "y" * (1 << 20)}))
+    assert reply.status == 201
+    reply, status = await server.call("POST", PATHS["ConfigMap"], config("b", data={"x": "y" * (1 << 20), "z": "1"}))
+    assert (reply.status, "1048576 bytes" in status["message"]) == (422, True)
+    twice = {**config("c", data={"x": "y"}), "binaryData": {"x": "YQ=="}}
+    reply, status = await server.call("POST", PATHS["ConfigMap"], twice)
+    assert (reply.status, "duplicate of key" in status["message"]) == (422, True)
 
 
 async def test_a_dry_run_answers_and_keeps_nothing(server: Served) -> None:

@@ -84,13 +84,45 @@ async def test_other_names_are_not_answered_to(https: HttpsFixture) -> None:
 
 async def test_bodies_are_bounded(https: HttpsFixture) -> None:
     url, let_in = https.at.url + CONFIG_MAPS.path("default"), {"Authorization": f"Bearer {TOKEN}"}
-    for name, size, status in (("big", 2_000_000, 201), ("huge", 4_000_000, 413)):
+    for name, size, status in (("big", 1_000_000, 201), ("huge", 4_000_000, 413)):
         body = io.BytesIO(msgspec.json.encode(config(name, data={"x": "y" * size})))
         headers = {**let_in, "Content-Type": "application/json"}
         async with https.session.post(url, data=body, headers=headers) as answer:
             assert answer.status == status
             assert (await answer.json())["kind"] == {201: "ConfigMap", 413: "Status"}[status]
-    assert len((await KubeClient(https.transport).get(CONFIG_MAPS, "default", "big"))["data"]["x"]) == 2_000_000
+    assert len((await KubeClient(https.transport).get(CONFIG_MAPS, "default", "big"))["data"]["x"]) == 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Authorization": "Bearer \udcff\udcfe"}, 401),
+        ({"Authorization": "Bearer ä.b.c"}, 401),
+        ({"Authorization": f"Bearer {TOKEN}", "Origin": "http://["}, 403),
+    ],
+    ids=["a token of no text", "a token of letters beyond ASCII", "no origin"],
+)
+async def test_malformed_headers_are_refused_without_a_traceback(
+    https: HttpsFixture, headers: dict[str, str], status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader, writer = await asyncio.open_connection(
+        "127.0.0.1",
+        int(https.at.url.rpartition(":")[2]),
+        ssl=ssl.create_default_context(cadata=https.at.authority.decode()),
+    )
+    lines = [f"POST {CONFIG_MAPS.path('default')} HTTP/1.1", "Host: localhost", "Content-Length: 9"]
+    lines += [
+        "Content-Type: application/json",
+        "Connection: close",
+        *(f"{name}: {value}" for name, value in headers.items()),
+    ]
+    writer.write("\r\n".join([*lines, "", "some text"]).encode(errors="surrogateescape"))
+    answer = await asyncio.wait_for(reader.read(), 10)
+    writer.close()
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert int(head.split()[1]) == status
+    assert msgspec.json.decode(body)["kind"] == "Status"
+    assert [record for record in caplog.records if record.exc_info] == []
 
 
 async def test_long_addresses_are_read(https: HttpsFixture) -> None:

@@ -71,6 +71,11 @@ _LABEL_VALUE_MESSAGE = (
     "and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', "
     f"regex used for validation is '({_NAME_PATTERN})?')"
 )
+_CONFIG_KEY: Final = re.compile(r"[-._a-zA-Z0-9]+")
+_CONFIG_KEY_MESSAGE = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' "
+    "(e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
 MAX_TOTAL_ANNOTATION_BYTES: Final = 262_144
 
 
@@ -111,6 +116,18 @@ def qualified_name_problem(key: str) -> str:
     if len(name) > 63:
         return "name part must be no more than 63 bytes"
     return "" if _QUALIFIED_NAME.fullmatch(name) else _KEY_MESSAGE
+
+
+@lru_cache(maxsize=4096)
+def config_key_problem(key: str) -> str:
+    """Return what is wrong with a key of a ConfigMap or Secret; empty if it is valid."""
+    if len(key) > DNS_SUBDOMAIN_RULE.max_length:
+        return f"must be no more than {DNS_SUBDOMAIN_RULE.max_length} bytes"
+    if not _CONFIG_KEY.fullmatch(key):
+        return _CONFIG_KEY_MESSAGE
+    if key in (".", ".."):
+        return f"must not be '{key}'"
+    return "must not start with '..'" if key.startswith("..") else ""
 
 
 @lru_cache(maxsize=4096)

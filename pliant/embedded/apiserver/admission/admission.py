@@ -27,10 +27,13 @@ from pliant.embedded.registry.conversions import EVENTS_CONVERSION
 from pliant.embedded.registry.crds import apply_crd_defaults, validate_crd
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.schema import FieldError
+from pliant.embedded.schema.field_errors import FieldErrorType
+from pliant.embedded.schema.metadata import config_key_problem
 from pliant.embedded.storage.stored_objects import Object
 from pliant.schemas.quantity import parse_quantity
 
 CRDS_RESOURCE_KEY = "apiextensions.k8s.io/customresourcedefinitions"
+MAX_CONFIG_BYTES = 1024 * 1024  # of the values of a ConfigMap or Secret
 _STANDARD_FINALIZERS = frozenset({FOREGROUND_FINALIZER, ORPHAN_FINALIZER, "kubernetes"})
 PVC_PROTECTION_FINALIZER = "kubernetes.io/pvc-protection"
 _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
@@ -147,6 +150,8 @@ def _add_namespace_name_label(namespace: Object, old: Object | None) -> None:
 
 
 def _validate_secret_or_config_map(obj: Object, old: Object | None) -> list[FieldError]:
+    if errors := _validate_config_keys(obj):
+        return errors
     if obj.get("kind") == "Secret":
         for name, value in (obj.get("data") or {}).items():
             try:
@@ -157,6 +162,26 @@ def _validate_secret_or_config_map(obj: Object, old: Object | None) -> list[Fiel
     if old is not None and old.get("immutable") and any(obj.get(field) != old.get(field) for field in fields):
         return [forbidden_field("data", "field is immutable when `immutable` is set")]
     return []
+
+
+def _validate_config_keys(obj: Object) -> list[FieldError]:
+    """Return the errors of the keys, which become file names, and of the total size."""
+    data, binary_data = obj.get("data") or {}, obj.get("binaryData") or {}
+    keys = [("data", key) for key in data] + [("binaryData", key) for key in binary_data]
+    errors = [
+        invalid_field(f"{field}[{key}]", key, message) for field, key in keys if (message := config_key_problem(key))
+    ]
+    detail = "duplicate of key present in binaryData"
+    errors += [invalid_field(f"data[{key}]", key, detail) for key in data if key in binary_data]
+    size = sum(len(value.encode()) for value in data.values()) + sum(map(len, binary_data.values()))
+    # base64 is a third longer than what it encodes.
+    encoded = [*binary_data.values(), *(data.values() if obj.get("kind") == "Secret" else ())]
+    size -= sum(map(len, encoded)) // 4
+    if size > MAX_CONFIG_BYTES:
+        field = "data" if obj.get("kind") == "Secret" else ""
+        limit = f"may not be more than {MAX_CONFIG_BYTES} bytes"
+        errors.append(FieldError.of(field, FieldErrorType.TOO_LONG, "", limit))
+    return errors
 
 
 def _without_unchanged_fields(errors: Sequence[FieldError], obj: Object, old: Object) -> list[FieldError]:

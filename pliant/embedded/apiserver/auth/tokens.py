@@ -70,6 +70,8 @@ class TokenIssuer:
 
     def authenticate(self, token: str) -> UserInfo | None:
         """Return the user of a token; None if its signature or audience is wrong, or it is expired."""
+        if not token.isascii():
+            return None
         signing_input, _, signature = token.rpartition(".")
         if not hmac.compare_digest(signature.encode(), self._sign(signing_input).encode()):
             return None

@@ -15,6 +15,7 @@ from aiohttp import web
 from pliant.embedded.apiserver.auth.cluster_credentials import SERVING_CERT_NAMES
 from pliant.embedded.apiserver.auth.self_review import ADMIN_USER, ANONYMOUS_USER
 from pliant.embedded.apiserver.auth.tokens import UserInfo
+from pliant.embedded.apiserver.http.errors import bad_request
 from pliant.embedded.apiserver.http.in_process_transport import close_stream
 from pliant.embedded.apiserver.http.request_body import MAX_BODY_BYTES
 from pliant.embedded.apiserver.http.responses import error_response
@@ -132,7 +133,7 @@ class HttpsServer:
         """Return the user of a request; only the health endpoints are open without a token."""
         # DNS rebinding: a web page can make a browser send requests here under any name, but cannot forge headers.
         origin = incoming.headers.get("Origin")
-        hosts = [incoming.host, *([urlsplit(origin).netloc] if origin is not None else [])]
+        hosts = [incoming.host, *([_origin_host(origin)] if origin is not None else [])]
         if any(_strip_port(host) not in self._allowed_hosts for host in hosts):
             raise Forbidden(403, "Forbidden", f"Host, Origin: {hosts[-1]!r} is not a name of this server")
         if incoming.path.rstrip("/") in UNAUTHENTICATED_PATHS and incoming.method == "GET":
@@ -140,7 +141,7 @@ class HttpsServer:
         # The scheme is case-insensitive: the Python client of Kubernetes sends `bearer` inside a cluster.
         scheme, _, token = incoming.headers.get("Authorization", "").partition(" ")
         is_bearer = scheme.lower() == "bearer"
-        if is_bearer and hmac.compare_digest(token.encode(), self._admin_token):
+        if is_bearer and hmac.compare_digest(token.encode(errors="replace"), self._admin_token):
             return ADMIN_USER
         user = self._api.tokens.authenticate(token) if is_bearer else None
         if user is None:
@@ -192,6 +193,8 @@ async def _read_request(incoming: web.Request) -> Request:
     except web.HTTPRequestEntityTooLarge:
         message = f"Request entity too large: limit is {MAX_BODY_BYTES}"
         raise ApiError(413, "RequestEntityTooLarge", message) from None
+    except web.RequestPayloadError as error:
+        raise bad_request(f"the body of the request cannot be read: {error}") from None
     return Request(
         method=incoming.method,
         path=incoming.rel_url.raw_path,
@@ -206,6 +209,13 @@ async def _read_request(incoming: web.Request) -> Request:
 def _to_web_response(reply: Reply) -> web.Response:
     headers = {"Content-Type": reply.content_type, "Cache-Control": "no-cache, private", **reply.headers}
     return web.Response(status=reply.status, body=reply.body, headers=headers)
+
+
+def _origin_host(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return origin  # not a URL, and no name of this server
 
 
 def _strip_port(host: str) -> str:

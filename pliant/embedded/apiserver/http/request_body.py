@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -14,6 +14,7 @@ from pliant.kube.transport.base import APPLY_PATCH, JSON_CONTENT_TYPE, Request
 
 _YAML_MEDIA_TYPES = ("application/yaml", "application/x-yaml", "text/yaml", APPLY_PATCH)
 MAX_BODY_BYTES = 3 * 1024 * 1024
+MAX_YAML_DEPTH = 200
 
 
 def decode_object_body(request: Request) -> dict[str, Any]:
@@ -54,12 +55,30 @@ def _decode_yaml(body: bytes) -> Any:
     import yaml
 
     try:
-        # Reject aliases: with them, a few bytes of YAML expand to gigabytes of JSON.
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(body, Loader=yaml.CSafeLoader)):
-            raise bad_request("the body of the request uses YAML aliases, which are not accepted")
+        _check_yaml_events(yaml.parse(body, Loader=yaml.CSafeLoader))
         return msgspec.json.decode(msgspec.json.encode(yaml.load(body, Loader=_json_compatible_yaml_loader())))  # noqa: S506
     except (yaml.YAMLError, RecursionError, TypeError, ValueError) as error:
         raise bad_request(f"the body of the request is not YAML: {error}") from None
+
+
+def _check_yaml_events(events: Iterable[Any]) -> None:
+    """Reject aliases and deep nesting before objects are built.
+
+    With aliases, a few bytes of YAML expand to gigabytes of JSON. The C library builds nested objects recursively, so
+    deep nesting would overflow its stack. It also takes quadratic time, so the events are checked while it parses.
+    """
+    import yaml
+
+    depth = 0
+    for event in events:
+        if isinstance(event, yaml.AliasEvent):
+            raise bad_request("the body of the request uses YAML aliases, which are not accepted")
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MAX_YAML_DEPTH:
+            raise bad_request(f"the body of the request is nested more than {MAX_YAML_DEPTH} levels deep")
 
 
 @cache

@@ -204,7 +204,7 @@ def _variable_value(
 
 
 def validate_relative_path(path: str, field: str = "path") -> str:
-    """Return a path; raise UnsupportedPodSpec if it is absolute or contains `..`."""
-    if path.startswith("/") or ".." in PurePosixPath(path).parts:
-        raise UnsupportedPodSpec(f"{field} {path!r} must be relative and must not contain '..'")
+    """Return a path; raise UnsupportedPodSpec if it is absolute or contains `..` or NUL."""
+    if path.startswith("/") or ".." in PurePosixPath(path).parts or "\0" in path:
+        raise UnsupportedPodSpec(f"{field} {path!r} must be relative and must not contain '..' or NUL")
     return path

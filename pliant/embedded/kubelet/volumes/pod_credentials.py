@@ -11,6 +11,7 @@ from typing import Any
 
 from pliant.embedded.apiserver.auth.tokens import API_AUDIENCE, DEFAULT_TOKEN_LIFETIME, ServiceAccountRef, TokenIssuer
 from pliant.embedded.kubelet.environment.variables import PodObject, validate_relative_path
+from pliant.embedded.kubelet.volumes import beneath
 from pliant.embedded.kubelet.volumes.hardlinks import HardlinkCache
 
 SERVICE_ACCOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -20,7 +21,8 @@ _RENEW_AT_LIFETIME_FRACTION = 0.8
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TokenFile:
     account: ServiceAccountRef
-    path: Path
+    directory: Path
+    path: str = "token"  # relative to the directory
     lifetime: timedelta = DEFAULT_TOKEN_LIFETIME
     audience: str = API_AUDIENCE
 
@@ -42,20 +44,21 @@ class PodCredentials:
         directory.mkdir(parents=True, exist_ok=True)
         self._hardlinks.write_file(directory / "ca.crt", self._ca_certificate)
         self._hardlinks.write_file(directory / "namespace", pod["metadata"]["namespace"].encode())
-        self._write_and_renew(_TokenFile(account=service_account_of(pod), path=directory / "token"))
+        self._write_and_renew(_TokenFile(account=service_account_of(pod), directory=directory))
 
     def write_projected_tokens(self, pod: PodObject, volumes_dir: Path) -> None:
         """Write the tokens of the projected volumes of a pod."""
         for volume, projection in _projected_tokens(pod):
             token_file = _TokenFile(
                 account=service_account_of(pod),
-                path=volumes_dir / volume / validate_relative_path(projection["path"], "serviceAccountToken path"),
+                directory=volumes_dir / volume,
+                path=validate_relative_path(projection["path"], "serviceAccountToken path"),
                 lifetime=timedelta(
                     seconds=projection.get("expirationSeconds") or DEFAULT_TOKEN_LIFETIME.total_seconds()
                 ),
                 audience=projection.get("audience") or API_AUDIENCE,
             )
-            token_file.path.parent.mkdir(parents=True, exist_ok=True)
+            token_file.directory.mkdir(parents=True, exist_ok=True)
             self._write_and_renew(token_file)
 
     def stop_renewing(self, pod_uid: str) -> None:
@@ -68,12 +71,11 @@ class PodCredentials:
             self.stop_renewing(uid)
 
     def _write_and_renew(self, token_file: _TokenFile) -> None:
-        if not token_file.path.parent.exists():
+        if not token_file.directory.exists():
             return
-        new_file = token_file.path.with_name(".token")
-        new_file.write_text(self._tokens.issue(token_file.account, token_file.lifetime, token_file.audience))
-        new_file.chmod(0o600)
-        new_file.replace(token_file.path)  # Atomic: a reader finds the old token or the new one.
+        token = self._tokens.issue(token_file.account, token_file.lifetime, token_file.audience)
+        # Atomic: a reader finds the old token or the new one.
+        beneath.write_file(token_file.directory, token_file.path, token.encode(), 0o600)
         delay = token_file.lifetime.total_seconds() * _RENEW_AT_LIFETIME_FRACTION
         timers = self._renewal_timers.setdefault(token_file.account.pod_uid, {})
         if (old_timer := timers.get(token_file)) is not None:

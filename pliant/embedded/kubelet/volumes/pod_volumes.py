@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from pliant.embedded.kubelet.environment.variables import (
     ResolvedPod,
     UnsupportedPodSpec,
 )
+from pliant.embedded.kubelet.volumes import beneath
 
 _DEFAULT_FILE_MODE = 0o644
 _GENERATED_SOURCES = ("configMap", "secret", "downwardAPI", "projected")
@@ -71,7 +71,7 @@ def refresh_config_volumes(resolved_pod: ResolvedPod, locations: VolumeLocations
     """Update the files of ConfigMap, Secret and projected volumes."""
     for volume in resolved_pod.pod["spec"].get("volumes") or ():
         if any(volume.get(source) is not None for source in _REFRESHED_SOURCES):
-            _write_files(locations, volume["name"], _volume_files(volume, resolved_pod))
+            _write_files(locations, volume, _volume_files(volume, resolved_pod))
 
 
 def container_volume_mounts(
@@ -126,7 +126,7 @@ def _prepare_volume(volume: Mapping[str, Any], resolved_pod: ResolvedPod, locati
     if not any(volume.get(source) is not None for source in _GENERATED_SOURCES):
         source = next((key for key in volume if key != "name"), "no source")
         raise UnsupportedPodSpec(f"{source} is not supported: use emptyDir, persistentVolumeClaim or hostPath")
-    _write_files(locations, name, _volume_files(volume, resolved_pod))
+    _write_files(locations, volume, _volume_files(volume, resolved_pod))
     return PreparedVolume(path=directory, readonly=True)
 
 
@@ -177,26 +177,17 @@ def _downward_api_files(source: Mapping[str, Any], resolved_pod: ResolvedPod, mo
         yield variables.validate_relative_path(item["path"]), (value.encode(), item.get("mode") or default_mode)
 
 
-def _write_files(locations: VolumeLocations, volume_name: str, files: Iterable[VolumeFile]) -> None:
+def _write_files(locations: VolumeLocations, volume: Mapping[str, Any], files: Iterable[VolumeFile]) -> None:
     """Write the files of a volume, each atomically, and delete its other files."""
-    directory = locations.volumes_dir / volume_name
+    directory = locations.volumes_dir / volume["name"]
     contents = {path: (locations.rewrite_hostnames(value), mode) for path, (value, mode) in files}
     directory.mkdir(parents=True, exist_ok=True)
-    existing = [path for path in directory.rglob("*") if path.is_file()]
     for relative_path, (value, mode) in contents.items():
-        path = directory / relative_path
-        if path.is_file() and path.read_bytes() == value:
-            continue
-        path.parent.mkdir(parents=True, exist_ok=True)
-        new_file = path.with_name(f".{path.name}.new")
-        fd = os.open(new_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(fd, "wb") as file:
-            file.write(value)
-            os.fchmod(fd, mode | 0o400)
-        new_file.replace(path)
-    for path in existing:
-        if str(path.relative_to(directory)) not in contents:
-            path.unlink()
+        beneath.write_file(directory, relative_path, value, mode | 0o400)
+    # The tokens of a projected volume are written and renewed elsewhere.
+    sources = (volume.get("projected") or {}).get("sources") or ()
+    tokens = [source["serviceAccountToken"]["path"] for source in sources if source.get("serviceAccountToken")]
+    beneath.remove_other_files(directory, {*contents, *tokens})
 
 
 def _resolve_host_path(host_path: Mapping[str, Any], roots: Sequence[Path]) -> Path:
@@ -218,11 +209,13 @@ def _resolve_host_path(host_path: Mapping[str, Any], roots: Sequence[Path]) -> P
 
 
 def _resolve_sub_path(volume_path: Path, sub_path: str, *, readonly: bool) -> Path:
-    source = volume_path / sub_path
-    if not source.resolve().is_relative_to(volume_path.resolve()):
+    source, root = volume_path / sub_path, volume_path.resolve()
+    if not source.resolve().is_relative_to(root):
         raise UnsupportedPodSpec(f"subPath {sub_path!r} is outside its volume")
     if not source.exists():
         if readonly:
             raise UnsupportedPodSpec(f"subPath {sub_path!r} does not exist in its volume, which is read-only")
-        source.mkdir(parents=True)
+        # A container of the pod may have replaced a directory by a link since it was resolved.
+        with beneath.open_directory(root, source.resolve().relative_to(root).parts, create=True):
+            pass
     return source
