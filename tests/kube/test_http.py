@@ -92,6 +92,15 @@ async def test_connections_are_used_again() -> None:
     assert len({json.loads(reply.body)["peer"] for reply in replies}) == 1
 
 
+async def test_a_closed_client_sends_nothing_and_opens_no_session() -> None:
+    async with served(echo) as url:
+        async with connected(ApiServerEndpoint(url=url)) as transport:
+            await transport.send(Request(method="GET", path="/"))
+        with pytest.raises(Unreachable, match="the client is closed"):
+            await transport.send(Request(method="GET", path="/"))
+        assert transport._session is None
+
+
 async def test_redirects_are_not_followed_with_our_credentials() -> None:
     async def redirect(request: web.Request) -> web.Response:
         return web.Response(status=302, headers={"Location": "http://127.0.0.1:1/"})

@@ -48,6 +48,7 @@ class HttpTransport:
     def __init__(self, endpoint: ApiServerEndpoint) -> None:
         self.endpoint = endpoint
         self._session: aiohttp.ClientSession | None = None
+        self._is_closed = False
         self._cached_tls_context: tuple[ClientCertificate | None, ssl.SSLContext] | None = None
 
     async def send(self, request: Request) -> Reply:
@@ -80,6 +81,7 @@ class HttpTransport:
             _abort_stream(response)
 
     async def aclose(self) -> None:
+        self._is_closed = True
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -107,6 +109,9 @@ class HttpTransport:
         if credential.authorization:
             headers["Authorization"] = credential.authorization
         try:
+            if self._is_closed:
+                # A task that outlives the client would open a session that is never closed.
+                raise aiohttp.ClientError("the client is closed")
             _before_send.set(request.before_send)
             async with asyncio.timeout(response_timeout):
                 return await self._open_session().request(
