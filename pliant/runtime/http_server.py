@@ -12,6 +12,7 @@ from socket import socket
 REQUEST_TIMEOUT_SECONDS = 5.0  # seconds after which an unfinished request is dropped
 MAX_HEADER_BYTES = 8192
 MAX_POST_BODY_BYTES = 4096
+MAX_LENGTH_DIGITS = 10
 MAX_POST_CONNECTIONS = 512  # concurrent connections; further ones are aborted, since clients can do without an answer
 
 
@@ -133,6 +134,7 @@ async def _handle_post(reader: asyncio.StreamReader, handle: PostHandler) -> Htt
         return HttpResponse("method not allowed: use POST", HTTPStatus.METHOD_NOT_ALLOWED)
     if not (length.isascii() and length.isdigit()):
         return HttpResponse("Content-Length is missing", HTTPStatus.LENGTH_REQUIRED)
-    if int(length) > MAX_POST_BODY_BYTES:
+    # Python does not convert thousands of digits to a number.
+    if len(length) > MAX_LENGTH_DIGITS or int(length) > MAX_POST_BODY_BYTES:
         return HttpResponse(f"the body exceeds {MAX_POST_BODY_BYTES} bytes", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
     return handle(PostRequest(path=path, headers=headers, body=await reader.readexactly(int(length))))

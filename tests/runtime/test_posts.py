@@ -58,6 +58,11 @@ async def test_what_cannot_be_taken_is_told_so(port: int, sent: bytes, code: int
     assert not told or told.startswith(f"HTTP/1.1 {code} ")
 
 
+async def test_a_length_of_thousands_of_digits_is_refused(port: int) -> None:
+    told = await said(port, b"POST / HTTP/1.1\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n")
+    assert told.startswith("HTTP/1.1 413 ")
+
+
 async def test_a_visitor_who_falls_silent_is_sent_away(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_server, "REQUEST_TIMEOUT_SECONDS", 0.05)
     assert await said(port, b"POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\n") == ""
