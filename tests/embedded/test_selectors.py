@@ -39,6 +39,7 @@ def core(plural: str) -> Kind:
         ("a>3", {"a": "4"}, True),
         ("a<3", {"a": "4"}, False),
         ("a>3", {"a": "x"}, False),
+        ("a>3", {"a": "9" * 63}, False),
         ("a=b,c in (d,e),!f,g", {"a": "b", "c": "e", "g": ""}, True),
         ("a=b,c in (d,e),!f", {"a": "b", "c": "e", "f": ""}, False),
         ("example.org/in=x,notin", {"example.org/in": "x", "notin": ""}, True),
@@ -48,7 +49,25 @@ def test_labels_are_selected(text: str, labels: dict[str, str], matches: bool) -
     assert LabelSelector.parse(text).matches(labels) is matches
 
 
-@pytest.mark.parametrize("text", ["a in b", "=b", "a=b=c", "a,", ",a", "a in (b", "a b", "a=b c", "a>x", "-a=b", "a=$"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a in b",
+        "=b",
+        "a=b=c",
+        "a,",
+        ",a",
+        "a in (b",
+        "a b",
+        "a=b c",
+        "a>x",
+        "-a=b",
+        "a=$",
+        "a>٣",
+        f"a>{2**63}",
+        "a<" + "9" * 5000,
+    ],
+)
 def test_an_unreadable_label_selector_is_named(text: str) -> None:
     with pytest.raises(BadRequest, match="unable to parse requirement"):
         LabelSelector.parse(text)

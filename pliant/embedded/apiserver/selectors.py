@@ -24,6 +24,7 @@ _REQUIREMENT_PATTERN: Final = re.compile(
     )\s*(?:,|\Z)""",
     re.VERBOSE,
 )
+_INT64_PATTERN: Final = re.compile(r"-?[0-9]{1,19}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +67,9 @@ def _build_requirement(match: re.Match[str]) -> Callable[[Labels], bool]:
     if match["present"]:
         return lambda labels: key in labels
     if match["set_op"]:
-        values = [value.strip() for value in match["values"].split(",")]
-        _require_valid_values(key, values)
+        listed = [value.strip() for value in match["values"].split(",")]
+        _require_valid_values(key, listed)
+        values = frozenset(listed)
         if match["set_op"] == "in":
             return lambda labels: labels.get(key) in values
         return lambda labels: labels.get(key) not in values
@@ -76,10 +78,10 @@ def _build_requirement(match: re.Match[str]) -> Callable[[Labels], bool]:
 
 def _build_comparison(key: str, operator: str, value: str) -> Callable[[Labels], bool]:
     if operator in ("<", ">"):
-        if not re.fullmatch(r"-?\d+", value):
+        bound, is_above = _parse_int64(value), operator == ">"
+        if bound is None:
             problem = "for 'Gt', 'Lt' operators, the value must be an integer"
             raise _selector_parse_error(f'values[0]: Invalid value: "{value}": {problem}')
-        bound, is_above = int(value), operator == ">"
         return lambda labels: _is_beyond_bound(labels.get(key), bound, is_above=is_above)
     _require_valid_values(key, [value])
     if operator == "!=":
@@ -88,9 +90,17 @@ def _build_comparison(key: str, operator: str, value: str) -> Callable[[Labels],
 
 
 def _is_beyond_bound(value: str | None, bound: int, *, is_above: bool) -> bool:
-    if value is None or not re.fullmatch(r"-?\d+", value):
+    number = None if value is None else _parse_int64(value)
+    if number is None:
         return False
-    return int(value) > bound if is_above else int(value) < bound
+    return number > bound if is_above else number < bound
+
+
+def _parse_int64(text: str) -> int | None:
+    if not _INT64_PATTERN.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None
 
 
 def _require_valid_values(key: str, values: Sequence[str]) -> None:
