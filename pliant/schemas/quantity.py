@@ -19,8 +19,10 @@ _BINARY_SUFFIXES: Final = {
 }
 _MAX_VALUE: Final = Fraction(2**63 - 1)
 _NANOS_PER_UNIT: Final = 10**9
-_MAX_EXPONENT: Final = 5000
+_MAX_EXPONENT: Final = 4000
 """A larger exponent exceeds the bounds anyway, and computing its power of ten could take hours."""
+_MAX_DIGITS: Final = 4100
+"""More digits before the point exceed the bounds with every exponent; more digits after it are rounded up."""
 
 
 @lru_cache(maxsize=1024)
@@ -31,9 +33,28 @@ def parse_quantity(quantity: Quantity) -> Fraction:
         raise ValueError(f"{quantity!r} is not a quantity such as 500m or 8Gi")
     number, unit, exponent = match.groups()
     if exponent is not None:
-        power = max(-_MAX_EXPONENT, min(int(exponent), _MAX_EXPONENT))
-        return _clamp_and_round_up(Fraction(number) * Fraction(10) ** power)
-    return _clamp_and_round_up(Fraction(number) * (_BINARY_SUFFIXES.get(unit) or _DECIMAL_SUFFIXES[unit or ""]))
+        return _clamp_and_round_up(_parse_number(number) * Fraction(10) ** _parse_exponent(exponent))
+    return _clamp_and_round_up(_parse_number(number) * (_BINARY_SUFFIXES.get(unit) or _DECIMAL_SUFFIXES[unit or ""]))
+
+
+def _parse_number(number: str) -> Fraction:
+    """Return a decimal number of any length: Python converts at most 4,300 digits to an integer."""
+    if len(number) <= _MAX_DIGITS:
+        return Fraction(number)
+    whole, point, decimals = number.partition(".")
+    sign, digits = ("-" if whole.startswith("-") else ""), whole.lstrip("+-0") or "0"
+    if len(digits) > _MAX_DIGITS:
+        digits = "9" * _MAX_DIGITS
+    if len(decimals) > _MAX_DIGITS:
+        is_rounded = decimals[_MAX_DIGITS:].strip("0") != ""
+        decimals = decimals[:_MAX_DIGITS] + ("1" if is_rounded else "")
+    return Fraction(f"{sign}{digits}{point}{decimals}")
+
+
+def _parse_exponent(exponent: str) -> int:
+    digits = exponent.lstrip("+-0") or "0"
+    power = _MAX_EXPONENT if len(digits) > len(str(_MAX_EXPONENT)) else min(int(digits), _MAX_EXPONENT)
+    return -power if exponent.startswith("-") else power
 
 
 def _clamp_and_round_up(value: Fraction) -> Fraction:

@@ -46,7 +46,7 @@ QUERY_OPTIONS = (
 )
 SELECTORS = (
     *("a=b", "a in (b,c)", "a notin ()", "!a", "a,", ",", "a in (", "=", "a==b==c", "metadata.name=x", "a b c"),
-    *("spec.nodeName=", "status.phase!=x", "x.y.z=1", "a>1", "a<b"),
+    *("spec.nodeName=", "status.phase!=x", "x.y.z=1", "a>1", "a<b", "a>" + "9" * 5_000, f"a in ({'b,' * 5_000}b)"),
 )
 BODIES = (
     *(
@@ -64,6 +64,12 @@ BODIES = (
         b"k8s\x00\xff",
     ),
     *(b'{"a": 1e999}', b'{"a": NaN}', b'{"a": "\\ud800"}', b"a: *b", b"a: &a [*a]", b"!!python/name:os.system ''"),
+    *(
+        b'{"a": ' + b"9" * 5_000 + b"}",
+        b"a: " + b"9" * 5_000,
+        b"a: 0x" + b"f" * 5_000,
+        b"a: 1:" + b"59:" * 5_000 + b"1",
+    ),
     *(b"- " * 10_000, b"{" * 60_000, b"%YAML 9.9\n---\n", b"a: !!binary x", b"? ? ? ?", b"a:\n" * 10_000),
 )
 ORDERS = (

@@ -13,6 +13,7 @@ NUMBERS = (0.5, -0.0, 1e308, 5e-324, 1.0)
 QUANTITIES = (
     *("", " ", "1", "0", "-1", "1e400", "1e-400", "9" * 400, "1Ki1", "1.5.5", "0x10", "1_000", "+1", "1ki", "²"),
     *("99999999999Ei", "-99999999999Ei", "1e+", ".5", "5.", "1m", "1u", "NaN", "Infinity", "١"),
+    *("9" * 5_000, "1e" + "9" * 5_000, f"0.{'0' * 5_000}1"),
 )
 TEXTS = (
     *(
@@ -56,6 +57,7 @@ TEXTS = (
     *("null", "true", "1e5", "0o17", "~", "!!python/object:os.system", "*alias", "&a", "<script>", "'; DROP TABLE"),
     *("default", "kube-system", "system:masters", "kubernetes.io/x", "pliant", "worker", "2030-01-01T00:00:00Z"),
     *("10000-01-01T00:00:00Z", "2030-13-45", "P1D", "1h", "-1h", "1:2:3", "64512", "0.0.0.0", "::", "[", "http://["),
+    "9" * 5_000,
     "x" * 70_000,
 )
 """Text from which programs have broken: of paths, terminals, shells, templates, parsers and databases."""
