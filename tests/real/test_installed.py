@@ -138,6 +138,19 @@ async def test_its_account_suffices_for_jobs_and_election(plane: ControlPlane, s
         assert operator.complaints == []
 
 
+async def test_a_privileged_template_is_stopped_by_the_pod_security_of_its_namespace(
+    plane: ControlPlane, scene: Scene, tmp_path: Path
+) -> None:
+    label = "pod-security.kubernetes.io/enforce=baseline"
+    kubectl(plane.kubeconfig, "label", "namespace", scene.namespace, label)
+    privileged = group(FOREVER)
+    privileged["template"]["spec"]["containers"][0]["securityContext"] = {"privileged": True}
+    with running(plane, tmp_path):
+        await scene.submit(job("after", {"worker": privileged}))
+        await scene.until(lambda: 'violates PodSecurity "baseline' in error(scene), "a message that says why")
+        assert scene.pods == {}
+
+
 @pytest.mark.parametrize(
     ("resource", "verb", "who_is_told"),
     [
