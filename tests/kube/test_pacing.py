@@ -18,7 +18,7 @@ from pliant.kube.transport.base import Reply, Request, StreamReply
 from pliant.kube.transport.write_limiter import (
     INITIAL_WRITES_IN_FLIGHT,
     MAX_WRITES_IN_FLIGHT,
-    WRITE_QUEUE_TIMEOUT_SECONDS,
+    STALLED_SERVER_TIMEOUT_SECONDS,
     AdaptiveWriteLimiter,
 )
 from tests.depth import sample
@@ -163,7 +163,7 @@ async def test_a_server_that_takes_nothing_is_asked_once_in_every_wait() -> None
 async def test_a_server_that_stays_away_is_given_up_in_time() -> None:
     pace = AdaptiveWriteLimiter()
     assert await create(client_of(BusyServer(0), pace), 200) == 200
-    assert now() < 2 * WRITE_QUEUE_TIMEOUT_SECONDS + 15.0
+    assert now() < 2 * STALLED_SERVER_TIMEOUT_SECONDS + 15.0
     assert pace.in_flight == pace.queued_count == 0
 
 
@@ -173,7 +173,7 @@ async def test_a_wait_for_a_turn_ends_however_late_it_began() -> None:
     client = client_of(BusyServer(1000), pace)
 
     async def wait() -> float:
-        with pytest.raises(TooManyRequests, match="write not sent within 30s"):
+        with pytest.raises(TooManyRequests, match="the server accepted no write for 30s"):
             await client.create(PODS, "default", {})
         return now()
 
@@ -182,7 +182,7 @@ async def test_a_wait_for_a_turn_ends_however_late_it_began() -> None:
         await asyncio.sleep(20.0)
         waits.append(asyncio.create_task(wait()))
         assert await asyncio.gather(*waits) == pytest.approx(
-            [WRITE_QUEUE_TIMEOUT_SECONDS, 20.0 + WRITE_QUEUE_TIMEOUT_SECONDS]
+            [STALLED_SERVER_TIMEOUT_SECONDS, 20.0 + STALLED_SERVER_TIMEOUT_SECONDS]
         )
     await client.create(PODS, "default", {})
     assert (pace.in_flight, pace.queued_count) == (0, 0)
@@ -236,7 +236,7 @@ async def test_reads_wait_for_nobody() -> None:
 
 
 @on_virtual_time
-async def test_a_status_passes_those_that_wait_and_does_not_keep_them_waiting() -> None:
+async def test_a_status_passes_those_that_wait() -> None:
     server, pace = BusyServer(1000), AdaptiveWriteLimiter(max_limit=1)
     client = client_of(server, pace)
     async with asyncio.TaskGroup() as tasks:
@@ -246,7 +246,7 @@ async def test_a_status_passes_those_that_wait_and_does_not_keep_them_waiting() 
         for name in "abc":
             tasks.create_task(client.patch(PODS, "default", name, {}, subresource="status"))
     ends = [path.rpartition("/")[2] for path in server.accepted]
-    assert ends == ["pods", "status", "pods", "status", "pods", "status", "pods", "pods", "pods"]
+    assert ends == ["pods", "status", "status", "status", "pods", "pods", "pods", "pods", "pods"]
 
 
 @on_virtual_time
