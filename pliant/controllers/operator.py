@@ -229,7 +229,7 @@ class _JobKindController:
         master_objects = self.masters.objects if self.masters else None
         reconciler = JobReconciler(frontend, client, clock, self.jobs.store, dependencies, master_objects)
         self.controller: Controller[JobKey] = Controller(self.resource.full_name, reconciler.reconcile, workers=workers)
-        reconciler.release_worker = self.controller.release_worker
+        reconciler.controller = self.controller
 
     def _enqueue(self, key: JobKey) -> None:
         self.controller.queue.add(key)
