@@ -56,7 +56,7 @@ class Operator:
         *,
         namespaces: Sequence[str] = (),
         frontends: Iterable[Frontend] | None = None,
-        workers: int = 16,
+        workers: int = 64,
         config: OperatorConfig | None = None,
         progress_receiver: ProgressReceiver | None = None,
         autoscale_options: AutoscaleOptions | None = None,

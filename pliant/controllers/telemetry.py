@@ -78,7 +78,7 @@ _CONTROLLER_METRICS: tuple[tuple[Any, ...], ...] = (
     ("pliant_queue_depth", "gauge", "Keys waiting for a worker.", lambda of: of.queue.depth),
     ("pliant_queue_wait_seconds", "histogram", "Time keys waited for a worker.", lambda of: of.queue.wait_durations),
     ("pliant_workers", "gauge", "Number of workers.", lambda of: of.workers),
-    ("pliant_workers_busy", "gauge", "Workers reconciling a key.", lambda of: of.queue.active_count),
+    ("pliant_workers_busy", "gauge", "Workers reconciling a key.", lambda of: of.busy_workers),
     ("pliant_reconcile_seconds", "histogram", "Duration of reconciles.", lambda of: of.durations),
 )
 _INFORMER_METRICS: tuple[tuple[Any, ...], ...] = (

@@ -68,6 +68,10 @@ class Controller(Generic[K]):
                 if in_progress:
                     await asyncio.wait(in_progress, timeout=self._shutdown_grace.total_seconds())
 
+    @property
+    def busy_workers(self) -> int:
+        return len(self._keys_with_worker)
+
     def release_worker(self, key: K) -> None:
         """Let the next key be reconciled although the reconcile of this one goes on: it waits for many writes."""
         if key in self._keys_with_worker:

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pliant.errors import ServerError, TooManyRequests, Unreachable
+from pliant.errors import ServerError, StaleDecision, TooManyRequests, Unreachable
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CONFIG_MAPS, PODS
 from pliant.kube.transport.base import Reply, Request, StreamReply
+from pliant.kube.transport.write_flows import WriteFlow
 from pliant.kube.transport.write_limiter import (
     INITIAL_WRITES_IN_FLIGHT,
     MAX_WRITES_IN_FLIGHT,
@@ -189,6 +190,47 @@ async def test_a_wait_for_a_turn_ends_however_late_it_began() -> None:
 
 
 @on_virtual_time
+async def test_no_write_expires_because_others_are_ahead() -> None:
+    pace = AdaptiveWriteLimiter(max_limit=1)
+    assert await create(client_of(BusyServer(1000), pace), 4_000) == 0
+    assert now() > STALLED_SERVER_TIMEOUT_SECONDS
+
+
+@on_virtual_time
+async def test_a_write_of_another_flow_is_next_even_on_a_server_that_turns_writes_away() -> None:
+    server, pace = BusyServer(2), AdaptiveWriteLimiter()
+    client = client_of(server, pace)
+    large, small = client.for_flow(WriteFlow("a", "large")), client.for_flow(WriteFlow("b", "small"))
+    writes = [asyncio.create_task(large.create(PODS, "a", {})) for _ in range(1000)]
+    await asyncio.sleep(3.0)
+    before = len(server.accepted)
+    await small.create(PODS, "b", {})
+    assert len(server.refused) > 0
+    assert "/namespaces/b/" in server.accepted[-1]
+    assert len(server.accepted) - before <= 2 * int(pace.limit) + 2
+    await asyncio.gather(*writes)
+
+
+@on_virtual_time
+async def test_a_write_that_is_no_longer_wanted_is_not_sent_once_its_turn_comes() -> None:
+    server, pace = BusyServer(1000), AdaptiveWriteLimiter(max_limit=1)
+    client, is_wanted = client_of(server, pace), True
+
+    def check() -> None:
+        if not is_wanted:
+            raise StaleDecision("deleted")
+
+    unwanted = client.for_flow(WriteFlow("a", "x"), check_current=check)
+    writes = [asyncio.create_task(unwanted.create(PODS, "a", {})) for _ in range(10)]
+    await asyncio.sleep(2.5 * ROUND_TRIP)
+    is_wanted = False
+    ends = await asyncio.gather(*writes, return_exceptions=True)
+    assert [isinstance(end, StaleDecision) for end in ends] == [False] * 3 + [True] * 7
+    assert len(server.accepted) == 3
+    assert (pace.in_flight, pace.queued_count, pace.limit) == (0, 0, 1.0)
+
+
+@on_virtual_time
 async def test_the_wait_that_is_asked_for_is_kept() -> None:
     server, pace = BusyServer(0, retry_after="7"), AdaptiveWriteLimiter(max_limit=1)
     with pytest.raises(TooManyRequests):
@@ -272,7 +314,8 @@ def test_turns_are_never_lost_whatever_happens(seed: int) -> None:
         client = client_of(server, pace)
         writes = []
         for _ in range(chance.randint(1, 100)):
-            writes.append(asyncio.create_task(client.create(PODS, "default", {})))
+            flow = client.for_flow(WriteFlow(chance.choice("ab"), chance.choice("xy")))
+            writes.append(asyncio.create_task(flow.create(PODS, "default", {})))
             await asyncio.sleep(chance.choice((0.0, 0.0, ROUND_TRIP / 2, ROUND_TRIP)))
             if chance.random() < 0.3:
                 chance.choice(writes).cancel()
