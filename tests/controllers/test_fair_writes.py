@@ -168,9 +168,9 @@ async def test_a_small_job_finds_a_worker_although_every_worker_had_a_large_one(
 
 @on_virtual_time
 async def test_a_small_job_is_next_on_a_server_that_turns_most_writes_away() -> None:
-    async with busy_with(500) as (client, transport):
-        transport.room = 4
-        await asyncio.sleep(5.0)
+    async with busy_with(1_000) as (client, transport):
+        transport.room = 1
+        await asyncio.sleep(2.0)
         since = len(transport.writes)
         await client.create(JOBS, "b", job(SMALL, 1))
         await transport.until(lambda: transport.has(f"{SMALL} PATCH status"))

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
-from contextlib import AbstractAsyncContextManager
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pliant.errors import ServerError, StaleDecision, TooManyRequests, Unreachable
+from pliant.errors import ServerError, TooManyRequests, Unreachable
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CONFIG_MAPS, PODS
-from pliant.kube.transport.base import Reply, Request, StreamReply
 from pliant.kube.transport.write_flows import WriteFlow
 from pliant.kube.transport.write_limiter import (
     INITIAL_WRITES_IN_FLIGHT,
@@ -23,62 +20,8 @@ from pliant.kube.transport.write_limiter import (
     AdaptiveWriteLimiter,
 )
 from tests.depth import sample
+from tests.kube.busy_server import ROUND_TRIP, BusyServer, client_of, create, now
 from tests.virtual_time import on_virtual_time, quiet, run
-
-ROUND_TRIP = 0.01
-
-
-class BusyServer:
-    """Works on so many requests at a time and turns every other one away at once."""
-
-    def __init__(self, room: int, *, status: int = 429, retry_after: str = "1") -> None:
-        self.room = room
-        self.status = status
-        self.retry_after = retry_after
-        self.busy = 0
-        self.busiest = 0
-        self.accepted: list[str] = []
-        self.refused: list[float] = []
-
-    async def send(self, request: Request) -> Reply:
-        if request.method != "GET" and self.busy >= self.room:
-            self.refused.append(asyncio.get_running_loop().time())
-            await asyncio.sleep(ROUND_TRIP / 10)
-            return _reply({"kind": "Status", "message": "too much"}, self.status, {"Retry-After": self.retry_after})
-        self.busy += 1
-        self.busiest = max(self.busiest, self.busy)
-        try:
-            await asyncio.sleep(ROUND_TRIP)
-        finally:
-            self.busy -= 1
-        self.accepted.append(request.path)
-        return _reply({"metadata": {"name": "a"}}, 201, {})
-
-    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamReply]:
-        raise AssertionError("nobody watches")
-
-    async def aclose(self) -> None: ...
-
-
-def _reply(body: object, status: int, headers: dict[str, str]) -> Reply:
-    return Reply(status=status, body=json.dumps(body).encode(), headers=headers)
-
-
-def client_of(server: BusyServer, pace: AdaptiveWriteLimiter | None) -> KubeClient:
-    return KubeClient(server, random.Random(1), pace)
-
-
-async def create(client: KubeClient, count: int) -> int:
-    """Create so many pods side by side; how many could not be created."""
-    made = (client.create(PODS, "default", {"metadata": {"name": f"p{i}"}}) for i in range(count))
-    ends = await asyncio.gather(*made, return_exceptions=True)
-    failed = [end for end in ends if isinstance(end, BaseException)]
-    assert all(isinstance(end, TooManyRequests) for end in failed), failed
-    return len(failed)
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 @on_virtual_time
@@ -187,47 +130,6 @@ async def test_a_wait_for_a_turn_ends_however_late_it_began() -> None:
         )
     await client.create(PODS, "default", {})
     assert (pace.in_flight, pace.queued_count) == (0, 0)
-
-
-@on_virtual_time
-async def test_no_write_expires_because_others_are_ahead() -> None:
-    pace = AdaptiveWriteLimiter(max_limit=1)
-    assert await create(client_of(BusyServer(1000), pace), 4_000) == 0
-    assert now() > STALLED_SERVER_TIMEOUT_SECONDS
-
-
-@on_virtual_time
-async def test_a_write_of_another_flow_is_next_even_on_a_server_that_turns_writes_away() -> None:
-    server, pace = BusyServer(2), AdaptiveWriteLimiter()
-    client = client_of(server, pace)
-    large, small = client.for_flow(WriteFlow("a", "large")), client.for_flow(WriteFlow("b", "small"))
-    writes = [asyncio.create_task(large.create(PODS, "a", {})) for _ in range(1000)]
-    await asyncio.sleep(3.0)
-    before = len(server.accepted)
-    await small.create(PODS, "b", {})
-    assert len(server.refused) > 0
-    assert "/namespaces/b/" in server.accepted[-1]
-    assert len(server.accepted) - before <= 2 * int(pace.limit) + 2
-    await asyncio.gather(*writes)
-
-
-@on_virtual_time
-async def test_a_write_that_is_no_longer_wanted_is_not_sent_once_its_turn_comes() -> None:
-    server, pace = BusyServer(1000), AdaptiveWriteLimiter(max_limit=1)
-    client, is_wanted = client_of(server, pace), True
-
-    def check() -> None:
-        if not is_wanted:
-            raise StaleDecision("deleted")
-
-    unwanted = client.for_flow(WriteFlow("a", "x"), check_current=check)
-    writes = [asyncio.create_task(unwanted.create(PODS, "a", {})) for _ in range(10)]
-    await asyncio.sleep(2.5 * ROUND_TRIP)
-    is_wanted = False
-    ends = await asyncio.gather(*writes, return_exceptions=True)
-    assert [isinstance(end, StaleDecision) for end in ends] == [False] * 3 + [True] * 7
-    assert len(server.accepted) == 3
-    assert (pace.in_flight, pace.queued_count, pace.limit) == (0, 0, 1.0)
 
 
 @on_virtual_time
