@@ -34,6 +34,10 @@ class RetryLater(PliantError):
     """The operation is not possible yet; the work queue retries it with backoff."""
 
 
+class StaleDecision(RetryLater):
+    """The object of a decision changed before the decision was carried out; nothing was sent."""
+
+
 class BrokenPlugin(PliantError):
     """A plugin cannot be used; it is skipped and reported once."""
 

@@ -61,7 +61,7 @@ class AcceptedSpecs:
         accepted = accept_spec(raw, parsed.state)
         if len(accepted.data) > MAX_STORED_CHARS:
             accepted, creation = move_to_config_map(accepted, parsed.job)
-            if await self._applier.apply(parsed.job, (creation,)):
+            if (await self._applier.apply(parsed.job, (creation,))).create_errors:
                 # The API server refused it: keep the spec before, and try again at the next reconcile.
                 return replace(parsed.job, accepted_spec=parsed.state.accepted_spec if parsed.state else None)
         return replace(parsed.job, accepted_spec=accepted)

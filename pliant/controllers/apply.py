@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from typing import assert_never
+from functools import partial
+from typing import NamedTuple, assert_never
 
 from pliant.controllers.events import EventRecorder
 from pliant.controllers.owned_objects import NameConflict, OwnedObjects, create_or_get
 from pliant.controllers.rbac.master_access import grant_master_access
 from pliant.controllers.scale_plans import ScalePlanStore
-from pliant.errors import BadRequest, Conflict, Forbidden, Invalid, NotFound, RetryLater
+from pliant.controllers.waves import Wave
+from pliant.errors import BadRequest, Conflict, Forbidden, Invalid, NotFound, PliantError, RetryLater
 from pliant.kube.cache.store import ObjectStore
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import ConfigMap, Pod, Service
 from pliant.kube.resources import CONFIG_MAPS, PODS, SERVICES, Resource
+from pliant.kube.transport.write_flows import WriteFlow
+from pliant.kube.transport.write_limiter import MAX_WRITES_IN_FLIGHT
 from pliant.model.actions import (
     Action,
     CreateConfigMap,
@@ -41,6 +44,13 @@ MAX_RELEASED_AGE = timedelta(minutes=1)
 PREREQUISITE_ACTIONS = CreateConfigMap | CreateService | GrantMasterAccess  # what a pod needs when it starts
 
 
+class AppliedActions(NamedTuple):
+    create_errors: dict[str, Message]
+    """The errors of failed creations by object name."""
+    is_complete: bool
+    """Whether all actions were applied; if not, the job must be reconciled again at once."""
+
+
 class ActionApplier:
     def __init__(
         self, client: KubeClient, clock: Clock, pods: ObjectStore[Pod], services: ObjectStore[Service]
@@ -48,6 +58,9 @@ class ActionApplier:
         self.events = EventRecorder(client, clock)
         self._client = client
         self._clock = clock
+        limiter = client.write_limiter
+        self.slice_size = limiter.max_limit if limiter is not None else MAX_WRITES_IN_FLIGHT
+        """Actions of one decision that are handed over together: as many as may be in flight."""
         self._pods = OwnedObjects(client, PODS, Pod, pods)
         self._services = OwnedObjects(client, SERVICES, Service, services)
         self._masters: dict[tuple[str, str], tuple[ScalePlanStore, OwnedObjects[Pod]]] = {}
@@ -57,40 +70,37 @@ class ActionApplier:
         self._masters[kind.api_version, kind.kind] = plan_store, OwnedObjects(self._client, PODS, Pod, pods)
 
     async def apply(
-        self, job: Job, actions: Sequence[Action], *, may_release_names: bool = False
-    ) -> dict[str, Message]:
-        """Apply all actions, prerequisites before pods; return the errors of failed creations by object name.
+        self,
+        job: Job,
+        actions: Sequence[Action],
+        *,
+        may_release_names: bool = False,
+        check_current: Callable[[], None] | None = None,
+    ) -> AppliedActions:
+        """Apply actions in slices, prerequisites before pods; raise `StaleDecision` once `check_current` does.
 
         While an object of one of the names belongs to another owner, nothing is created: a job never runs in part.
         `may_release_names` deletes in that case what the job has just created. Otherwise two jobs of one name could
         wait for each other.
         """
-        create_errors = await self._adopt_existing(job, actions)
+        wave = Wave(self.slice_size, check_current)
+        create_errors = await self._adopt_existing(job, actions, wave)
         if create_errors:
             actions = [action for action in actions if not _creates(action)]
             if may_release_names:
                 # Older pods may be those of a job that ran before its status was lost.
                 since = self._clock.now() - MAX_RELEASED_AGE
-                await asyncio.gather(
-                    self._pods.delete_created_since(job, since), self._services.delete_created_since(job, since)
-                )
+                for owned in (self._pods, self._services):
+                    _raise_first(
+                        await wave.run(owned.list_created_since(job, since), partial(owned.delete_object, job))
+                    )
         prerequisites = [action for action in actions if isinstance(action, PREREQUISITE_ACTIONS)]
-        create_errors |= await self._apply_concurrently(job, prerequisites)
-        has_conflict = any(each.reason == MessageReason.NAME_CONFLICT for each in create_errors.values())
-        lacks_config_map = any(isinstance(each, CreateConfigMap) and each.name in create_errors for each in actions)
-        # A pod without its service would wait for peers that cannot find it; without its ConfigMap it never starts.
-        others = [
-            action
-            for action in actions
-            if not isinstance(action, PREREQUISITE_ACTIONS)
-            and not (
-                isinstance(action, CreatePod)
-                and (has_conflict or lacks_config_map or _lacks_prerequisite(action, create_errors))
-            )
-        ]
-        return create_errors | await self._apply_concurrently(job, others)
+        create_errors |= await self._apply_concurrently(job, prerequisites, wave)
+        if wave.is_complete:
+            create_errors |= await self._apply_concurrently(job, _select_others(actions, create_errors), wave)
+        return AppliedActions(create_errors, wave.is_complete)
 
-    async def _adopt_existing(self, job: Job, actions: Sequence[Action]) -> dict[str, Message]:
+    async def _adopt_existing(self, job: Job, actions: Sequence[Action], wave: Wave) -> dict[str, Message]:
         """Adopt existing pods and services that have no owner, all or none; return the name conflicts."""
         pods = [action.manifest for action in actions if isinstance(action, CreatePod)]
         services = [action.manifest for action in actions if isinstance(action, CreateService)]
@@ -101,38 +111,36 @@ class ActionApplier:
             pod_conflicts += self._pods.find_strays(job, pods)
         if conflicts := {each.name: each.message for each in (*pod_conflicts, *service_conflicts)}:
             return conflicts
-        await asyncio.gather(
-            *(self._services.adopt(job, each) for each in service_adoptions),
-            *(self._pods.adopt(job, each) for each in pod_adoptions),
-        )
+        _raise_first(await wave.run(service_adoptions, partial(self._services.adopt, job)))
+        _raise_first(await wave.run(pod_adoptions, partial(self._pods.adopt, job)))
         return {}
 
-    async def _apply_concurrently(self, job: Job, actions: Sequence[Action]) -> dict[str, Message]:
+    async def _apply_concurrently(self, job: Job, actions: Sequence[Action], wave: Wave) -> dict[str, Message]:
         """Apply actions concurrently; raise the first error that is not a create error once all are done."""
-        results = await asyncio.gather(*(self._apply_action(job, action) for action in actions), return_exceptions=True)
         create_errors: dict[str, Message] = {}
-        for action, result in zip(actions, results, strict=True):
-            if isinstance(result, REPORTED_CREATE_ERRORS) and isinstance(action, CreatePod | PREREQUISITE_ACTIONS):
+        for action, error in await wave.run(actions, partial(self._apply_action, job, wave)):
+            if isinstance(error, REPORTED_CREATE_ERRORS) and isinstance(action, CreatePod | PREREQUISITE_ACTIONS):
                 name = action.service_account if isinstance(action, GrantMasterAccess) else action.name
-                create_errors[name] = _create_error_message(name, result)
-            elif result is not None:
-                raise result
+                create_errors[name] = _create_error_message(name, error)
+            else:
+                raise error
         return create_errors
 
-    async def _apply_action(self, job: Job, action: Action) -> None:
+    async def _apply_action(self, job: Job, wave: Wave, action: Action) -> None:
         match action:
             case CreatePod(manifest=manifest):
-                await self._pods.create(job, manifest)
+                await self._pods.create(job, manifest, wave.check_current)
             case CreateService(manifest=manifest):
-                await self._services.create(job, manifest)
+                await self._services.create(job, manifest, wave.check_current)
             case CreateConfigMap(manifest=manifest):
-                await create_or_get(self._client, CONFIG_MAPS, ConfigMap, job, manifest)
+                client = self._client.for_flow(WriteFlow(*job.key), check_current=wave.check_current)
+                await create_or_get(client, CONFIG_MAPS, ConfigMap, job, manifest)
             case DeletePod():
                 await self._delete_pod(job, action)
             case DeleteService(name=name, uid=uid):
                 await self._services.delete(job, name, uid)
             case DeleteScalePlan():
-                await self._plan_store(job).delete(job.key.namespace, action)
+                await self._plan_store(job).delete(job.key, action)
             case GrantMasterAccess():
                 await self._grant_access(job, action)
             case DeleteJob():
@@ -153,7 +161,8 @@ class ActionApplier:
     async def _grant_access(self, job: Job, action: GrantMasterAccess) -> None:
         """Grant a master its permissions; a failure is tolerated if the user brought the service account."""
         try:
-            await grant_master_access(self._client, job, action, self._plan_store(job).resource)
+            client = self._client.for_flow(WriteFlow(*job.key))
+            await grant_master_access(client, job, action, self._plan_store(job).resource)
         except Forbidden as error:
             event = EmitEvent(
                 reason="FailedGrantAccess",
@@ -172,8 +181,32 @@ class ActionApplier:
         owner = job.owner
         group, _, version = owner.api_version.rpartition("/")
         resource = Resource(group, version, owner.plural, owner.kind)
+        client = self._client.for_flow(WriteFlow(*job.key))
         with suppress(NotFound, Conflict):
-            await self._client.delete(resource, job.key.namespace, owner.name, uid=owner.uid, propagation="Background")
+            await client.delete(resource, job.key.namespace, owner.name, uid=owner.uid, propagation="Background")
+
+
+def _select_others(actions: Sequence[Action], create_errors: Mapping[str, Message]) -> list[Action]:
+    """Return the actions that follow the prerequisites, without the pods that lack a prerequisite.
+
+    A pod without its service would wait for peers that cannot find it; without its ConfigMap it never starts.
+    """
+    has_conflict = any(each.reason == MessageReason.NAME_CONFLICT for each in create_errors.values())
+    lacks_config_map = any(isinstance(each, CreateConfigMap) and each.name in create_errors for each in actions)
+    return [
+        action
+        for action in actions
+        if not isinstance(action, PREREQUISITE_ACTIONS)
+        and not (
+            isinstance(action, CreatePod)
+            and (has_conflict or lacks_config_map or _lacks_prerequisite(action, create_errors))
+        )
+    ]
+
+
+def _raise_first(failures: Sequence[tuple[object, PliantError]]) -> None:
+    for _, error in failures:
+        raise error
 
 
 def _creates(action: Action) -> bool:

@@ -18,6 +18,7 @@ import msgspec
 from pliant.errors import AlreadyExists, ApiError, LeaseLost, NotFound, ServerError, TooManyRequests, Unreachable
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import Resource
+from pliant.kube.transport.write_flows import WriteFlow
 from pliant.model.actions import EmitEvent
 from pliant.model.english import render
 from pliant.model.job import Owner
@@ -207,7 +208,8 @@ class EventRecorder:
             **series,
         }
         try:
-            await self._client.create(EVENTS_RESOURCE, recorded.namespace, body)
+            client = self._client.for_flow(WriteFlow(recorded.namespace))
+            await client.create(EVENTS_RESOURCE, recorded.namespace, body)
         except AlreadyExists:
             recorded.prior_count = None
             if recorded.count > 1:
@@ -220,7 +222,8 @@ class EventRecorder:
                 existing = await self._client.get(EVENTS_RESOURCE, recorded.namespace, recorded.name)
                 recorded.prior_count = int((existing.get("series") or {}).get("count") or 1)
             patch = {"series": _event_series(recorded.count + max(recorded.prior_count - 1, 0), recorded.last_at)}
-            await self._client.patch(EVENTS_RESOURCE, recorded.namespace, recorded.name, patch)
+            client = self._client.for_flow(WriteFlow(recorded.namespace))
+            await client.patch(EVENTS_RESOURCE, recorded.namespace, recorded.name, patch)
         except NotFound:
             recorded.prior_count = 0
             await self._create_event(recorded)  # the event has expired, by default after an hour

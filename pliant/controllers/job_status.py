@@ -21,6 +21,7 @@ from pliant.kube.cache.store import ObjectStore
 from pliant.kube.client import KubeClient
 from pliant.kube.codec import build_merge_patch
 from pliant.kube.resources import Resource
+from pliant.kube.transport.write_flows import WriteFlow
 from pliant.model.actions import EmitEvent, JobStatusUpdate
 from pliant.model.job import Job, JobKey, Owner
 from pliant.model.messages import Message, MessageReason, message
@@ -99,7 +100,8 @@ class JobStatusWriter:
         if not change:
             return
         patch = {"metadata": {"resourceVersion": raw["metadata"]["resourceVersion"]}, "status": change}
-        written = await self._client.patch(self._resource, key.namespace, key.name, patch, subresource="status")
+        client = self._client.for_flow(WriteFlow(*key))
+        written = await client.patch(self._resource, key.namespace, key.name, patch, subresource="status")
         self._jobs.apply_own_write(written)
         if status.get(STATE_FIELD) and not raw_status(written).get(STATE_FIELD):
             self._report_pruned_status(key, raw)

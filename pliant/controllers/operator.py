@@ -56,7 +56,7 @@ class Operator:
         *,
         namespaces: Sequence[str] = (),
         frontends: Iterable[Frontend] | None = None,
-        workers: int = 16,
+        workers: int = 64,
         config: OperatorConfig | None = None,
         progress_receiver: ProgressReceiver | None = None,
         autoscale_options: AutoscaleOptions | None = None,
@@ -229,6 +229,7 @@ class _JobKindController:
         master_objects = self.masters.objects if self.masters else None
         reconciler = JobReconciler(frontend, client, clock, self.jobs.store, dependencies, master_objects)
         self.controller: Controller[JobKey] = Controller(self.resource.full_name, reconciler.reconcile, workers=workers)
+        reconciler.controller = self.controller
 
     def _enqueue(self, key: JobKey) -> None:
         self.controller.queue.add(key)

@@ -12,6 +12,7 @@ from pliant.kube.cache.store import ObjectStore
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import ObjectMeta, Pod
 from pliant.kube.resources import PODS, Resource
+from pliant.kube.transport.write_flows import WriteFlow
 from pliant.model.job import JobKey
 from pliant.model.operator_config import OperatorConfig
 from pliant.runtime.clock import Clock
@@ -61,7 +62,7 @@ class OrphanPodCleaner:
             # No kubelet is left to confirm that the pod has terminated.
             remaining = fault.since + config.node_grace_period - now
             if remaining <= timedelta(0):
-                await self._delete_pod(meta, grace_seconds=0)
+                await self._delete_pod(key, meta, grace_seconds=0)
             return max(remaining, timedelta(0)) or None
         if meta.deletion_timestamp is not None:
             return None
@@ -70,7 +71,7 @@ class OrphanPodCleaner:
             return remaining
         # The cache may lag behind: only the API server knows that the job is gone.
         if not await self._owner_exists(key, pod):
-            await self._delete_pod(meta)
+            await self._delete_pod(key, meta)
         return None
 
     async def _owner_exists(self, key: JobKey, pod: Pod) -> bool:
@@ -83,9 +84,10 @@ class OrphanPodCleaner:
         refs = pod.metadata.owner_references
         return next((ref.uid for ref in refs if ref.kind == self._resource.kind), "")
 
-    async def _delete_pod(self, meta: ObjectMeta, grace_seconds: int | None = None) -> None:
+    async def _delete_pod(self, key: JobKey, meta: ObjectMeta, grace_seconds: int | None = None) -> None:
+        client = self._client.for_flow(WriteFlow(*key))
         with suppress(NotFound, Conflict):
-            await self._client.delete(PODS, meta.namespace, meta.name, uid=meta.uid, grace_period_seconds=grace_seconds)
+            await client.delete(PODS, meta.namespace, meta.name, uid=meta.uid, grace_period_seconds=grace_seconds)
 
 
 def _owner_index_key(kind: str, namespace: str, name: str) -> str:

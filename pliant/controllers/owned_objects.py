@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -16,6 +15,7 @@ from pliant.kube.cache.store import ObjectStore
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import ConfigMap, ObjectMeta, OwnerReference, Pod, Service
 from pliant.kube.resources import PODS, Resource
+from pliant.kube.transport.write_flows import WriteFlow
 from pliant.model.job import Job, JobKey
 from pliant.model.labels import JOB_NAME_LABEL, MANAGED_BY_LABEL, MANAGED_BY_VALUE, TEMPLATE_HASH_ANNOTATION
 from pliant.model.messages import Message, MessageReason, message
@@ -84,11 +84,10 @@ class OwnedObjects(Generic[T]):
         with suppress(NotFound, Conflict):
             await self._patch(job, name, {"metadata": {"uid": uid, "labels": dict(labels)}})
 
-    async def delete_created_since(self, job: Job, since: datetime) -> None:
-        """Delete the objects of the job that were created after this time."""
+    def list_created_since(self, job: Job, since: datetime) -> list[ObjectMeta]:
+        """Return the objects of the job that were created after this time and are not being deleted."""
         owned = [each.metadata for each in self._list_owned(job) if each.metadata.deletion_timestamp is None]
-        recent = [meta for meta in owned if meta.creation_timestamp is not None and meta.creation_timestamp >= since]
-        await asyncio.gather(*(self.delete(job, meta.name, meta.uid) for meta in recent))
+        return [meta for meta in owned if meta.creation_timestamp is not None and meta.creation_timestamp >= since]
 
     def find_strays(self, job: Job, manifests: Iterable[Mapping[str, Any]]) -> list[NameConflict]:
         """Return the objects without an owner that an earlier job of this name left behind, except for these."""
@@ -140,12 +139,15 @@ class OwnedObjects(Generic[T]):
         except (NotFound, Conflict) as error:
             raise RetryLater(f"{self._resource.kind} {name} changed while it was adopted") from error
 
-    async def create(self, job: Job, manifest: Mapping[str, Any]) -> None:
-        """Create an object, unless the job has it already."""
+    async def create(
+        self, job: Job, manifest: Mapping[str, Any], check_current: Callable[[], None] | None = None
+    ) -> None:
+        """Create an object, unless the job has it already; `check_current` may prevent it while it waits."""
         known = self._store.get(job.key.namespace, manifest["metadata"]["name"])
         if known is not None and _is_owned_by(known.metadata, job) and known.metadata.deletion_timestamp is None:
             return
-        obj = await create_or_get(self._client, self._resource, self._decode_as, job, manifest)
+        client = self._client.for_flow(WriteFlow(*job.key), check_current=check_current)
+        obj = await create_or_get(client, self._resource, self._decode_as, job, manifest)
         if JOB_NAME_LABEL not in obj.metadata.labels:
             obj = await self._add_own_labels(job, obj.metadata, manifest)
         if obj.metadata.labels.get(MANAGED_BY_LABEL) != MANAGED_BY_VALUE:
@@ -156,12 +158,13 @@ class OwnedObjects(Generic[T]):
             )
         self._store.apply_own_write(obj)
 
+    async def delete_object(self, job: Job, meta: ObjectMeta) -> None:
+        await self.delete(job, meta.name, meta.uid)
+
     async def delete(self, job: Job, name: str, uid: str, *, grace_seconds: int | None = None) -> None:
-        namespace = job.key.namespace
+        namespace, client = job.key.namespace, self._client.for_flow(WriteFlow(*job.key))
         try:
-            response = await self._client.delete(
-                self._resource, namespace, name, uid=uid, grace_period_seconds=grace_seconds
-            )
+            response = await client.delete(self._resource, namespace, name, uid=uid, grace_period_seconds=grace_seconds)
         except (NotFound, Conflict):
             self._store.apply_own_deletion(namespace, name, uid)
             return
@@ -196,7 +199,8 @@ class OwnedObjects(Generic[T]):
             raise RetryLater(f"{self._resource.kind} {meta.name} existed and was deleted meanwhile") from error
 
     async def _patch(self, job: Job, name: str, patch: Mapping[str, Any]) -> T:
-        patched = await self._client.patch(self._resource, job.key.namespace, name, patch, decode_as=self._decode_as)
+        client = self._client.for_flow(WriteFlow(*job.key))
+        patched = await client.patch(self._resource, job.key.namespace, name, patch, decode_as=self._decode_as)
         self._store.apply_own_write(patched)
         return patched
 

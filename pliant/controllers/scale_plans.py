@@ -17,6 +17,7 @@ from pliant.kube.cache.store import ObjectStore
 from pliant.kube.client import KubeClient
 from pliant.kube.codec import build_merge_patch
 from pliant.kube.resources import Resource
+from pliant.kube.transport.write_flows import WriteFlow
 from pliant.model.actions import DeleteScalePlan
 from pliant.model.job import Job, JobKey
 from pliant.model.scale_plans import PlanPhase, PlanStatus, ScalePlan
@@ -93,10 +94,11 @@ class ScalePlanStore:
         )
         await _gather_writes(writes)
 
-    async def delete(self, namespace: str, action: DeleteScalePlan) -> None:
+    async def delete(self, key: JobKey, action: DeleteScalePlan) -> None:
+        client = self._client.for_flow(WriteFlow(*key))
         with suppress(NotFound, Conflict):
-            await self._client.delete(self.resource, namespace, action.name, uid=action.uid)
-        self._plans.apply_own_deletion(namespace, action.name, action.uid)
+            await client.delete(self.resource, key.namespace, action.name, uid=action.uid)
+        self._plans.apply_own_deletion(key.namespace, action.name, action.uid)
 
     async def clean_up_orphan_plans(self, key: JobKey, live_uid: str) -> None:
         """Handle plans whose job does not exist: unfinished ones that no job has had wait for a job of this name."""
@@ -121,7 +123,7 @@ class ScalePlanStore:
             problem = f"{self.kind.owner_field}: must be the name of the {kind} that the plan is for"
             await self._write_if_changed(raw, plan, PlanPhase.FAILED, problem)
         elif not plan.is_manual and (plan.job_uids or plan.is_finished):
-            await self.delete(key.namespace, DeleteScalePlan(name=plan.key.name, uid=plan.uid))
+            await self.delete(key, DeleteScalePlan(name=plan.key.name, uid=plan.uid))
         elif plan.job_uids:
             problem = f"{kind} {key.name} was deleted before the plan was completed; create another plan"
             await self._write_if_changed(raw, plan, PlanPhase.FAILED, problem)
@@ -160,7 +162,7 @@ class ScalePlanStore:
         if self.kind.claim_label not in (meta.get("labels") or {}):
             return raw
         change = {"resourceVersion": meta["resourceVersion"], "labels": {self.kind.claim_label: None}}
-        written = await self._client.patch(
+        written = await self._client_for(raw).patch(
             self.resource, meta["namespace"], meta["name"], {"metadata": change}, decode_as=dict
         )
         self._plans.apply_own_write(written)
@@ -176,9 +178,13 @@ class ScalePlanStore:
         patch = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "status": change}
         where = self.resource, meta["namespace"], meta["name"]
         try:
-            self._plans.apply_own_write(await self._client.patch(*where, patch, subresource="status", decode_as=dict))
+            written = await self._client_for(raw).patch(*where, patch, subresource="status", decode_as=dict)
+            self._plans.apply_own_write(written)
         except NotFound:
             self._plans.apply_own_deletion(meta["namespace"], meta["name"], meta["uid"])
+
+    def _client_for(self, raw: RawPlan) -> KubeClient:
+        return self._client.for_flow(WriteFlow(*job_key_of_plan(self.kind, raw)))
 
     def _is_claimable_by_master(self, job: Job, plan: ScalePlan) -> bool:
         has_claiming_master = job.master is not None and job.master.claims_manual_plans

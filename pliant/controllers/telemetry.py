@@ -16,6 +16,7 @@ from pliant.controllers.autoscale.controller import AutoscaleController
 from pliant.controllers.operator import Operator
 from pliant.kube.cache.multi_namespace import AnyInformer
 from pliant.kube.transport.metered import ApiCallLabels
+from pliant.kube.transport.write_flows import WriteClass
 from pliant.kube.transport.write_limiter import AdaptiveWriteLimiter
 from pliant.runtime.controller import Controller, ReconcileResult
 from pliant.runtime.http_server import HttpPages, HttpResponse
@@ -77,7 +78,7 @@ _CONTROLLER_METRICS: tuple[tuple[Any, ...], ...] = (
     ("pliant_queue_depth", "gauge", "Keys waiting for a worker.", lambda of: of.queue.depth),
     ("pliant_queue_wait_seconds", "histogram", "Time keys waited for a worker.", lambda of: of.queue.wait_durations),
     ("pliant_workers", "gauge", "Number of workers.", lambda of: of.workers),
-    ("pliant_workers_busy", "gauge", "Workers reconciling a key.", lambda of: of.queue.active_count),
+    ("pliant_workers_busy", "gauge", "Workers reconciling a key.", lambda of: of.busy_workers),
     ("pliant_reconcile_seconds", "histogram", "Duration of reconciles.", lambda of: of.durations),
 )
 _INFORMER_METRICS: tuple[tuple[Any, ...], ...] = (
@@ -106,10 +107,11 @@ def _informer_families(informers: Mapping[str, AnyInformer[Any]]) -> Iterator[Me
 
 
 def _write_limit_families(write_limiter: AdaptiveWriteLimiter) -> Iterator[MetricFamily]:
-    limit, in_flight, queued = int(write_limiter.limit), write_limiter.in_flight, write_limiter.queued_count
+    limit, in_flight, queue = int(write_limiter.limit), write_limiter.in_flight, write_limiter.queue
     yield MetricFamily("pliant_write_limit", "gauge", "Limit of concurrent writes.", [({}, limit)])
     yield MetricFamily("pliant_writes_in_flight", "gauge", "Writes in flight.", [({}, in_flight)])
-    yield MetricFamily("pliant_writes_waiting", "gauge", "Writes waiting for the limit.", [({}, queued)])
+    waiting = [({"class": str(each)}, queue.count(each)) for each in WriteClass]
+    yield MetricFamily("pliant_writes_waiting", "gauge", "Writes waiting for the limit, by class.", waiting)
     text = "Writes that the API server rejected as too many requests."
     yield MetricFamily("pliant_write_pushbacks_total", "counter", text, [({}, write_limiter.throttled_count)])
 

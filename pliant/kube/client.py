@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
@@ -29,7 +29,8 @@ from pliant.kube.transport.base import (
     StreamReply,
     Transport,
 )
-from pliant.kube.transport.retry import send_with_retries
+from pliant.kube.transport.retry import WriteAdmission, send_with_retries
+from pliant.kube.transport.write_flows import DEFAULT_FLOW, WriteFlow
 from pliant.kube.transport.write_limiter import AdaptiveWriteLimiter
 
 if TYPE_CHECKING:
@@ -54,15 +55,29 @@ class KubeClient:
     """Calls an API server; returns dicts, or structs of the type `decode_as`."""
 
     def __init__(
-        self, transport: Transport, rng: random.Random | None = None, write_limiter: AdaptiveWriteLimiter | None = None
+        self,
+        transport: Transport,
+        rng: random.Random | None = None,
+        write_limiter: AdaptiveWriteLimiter | None = None,
+        *,
+        flow: WriteFlow = DEFAULT_FLOW,
+        check_current: Callable[[], None] | None = None,
     ) -> None:
         self._transport = transport
         self._rng = rng or random.Random()
         self.write_limiter = write_limiter
+        self._admission = WriteAdmission(write_limiter, flow, check_current) if write_limiter is not None else None
 
     def with_write_limiter(self, write_limiter: AdaptiveWriteLimiter) -> KubeClient:
         """Return a client with the same transport whose writes wait for this limiter."""
         return KubeClient(self._transport, self._rng, write_limiter)
+
+    def for_flow(self, flow: WriteFlow, *, check_current: Callable[[], None] | None = None) -> KubeClient:
+        """Return a client whose writes wait in the queue of this flow.
+
+        `check_current` is called when a write may be sent, and raises if the write is no longer wanted.
+        """
+        return KubeClient(self._transport, self._rng, self.write_limiter, flow=flow, check_current=check_current)
 
     async def get(
         self,
@@ -272,7 +287,7 @@ class KubeClient:
         return (await self._send(Request(method="GET", path=path, query=query, accept=accept))).body
 
     async def _send(self, request: Request) -> Reply:
-        return await send_with_retries(self._transport, request, self._rng, self.write_limiter)
+        return await send_with_retries(self._transport, request, self._rng, self._admission)
 
 
 async def _stream_error(reply: StreamReply) -> ApiError:

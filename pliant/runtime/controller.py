@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from pliant.errors import ApiError, Conflict, LeaseLost, RetryLater, UserError
 from pliant.runtime.metrics import Histogram
-from pliant.runtime.workqueue import QueueClosed, WorkQueue
+from pliant.runtime.workqueue import WorkQueue
 
 K = TypeVar("K", bound=Hashable)
 
@@ -46,35 +46,47 @@ class Controller(Generic[K]):
         self.results: Counter[ReconcileResult] = Counter()
         self.durations = Histogram()
         self.workers = workers
+        self._free_workers = asyncio.Semaphore(workers)
+        self._keys_with_worker: set[K] = set()
         self._reconcile = reconcile
         self._shutdown_grace = shutdown_grace
 
     async def run(self) -> None:
-        """Run the workers until cancelled, then wait up to `shutdown_grace` for the keys in progress."""
+        """Reconcile keys until cancelled, then wait up to `shutdown_grace` for the keys in progress."""
+        in_progress: set[asyncio.Task[None]] = set()
         async with asyncio.TaskGroup() as tasks:
-            workers = [tasks.create_task(self._worker_loop(), name=f"{self.name}-{i}") for i in range(self.workers)]
             try:
-                await asyncio.Event().wait()
+                while True:
+                    await self._free_workers.acquire()
+                    key = await self.queue.get()
+                    self._keys_with_worker.add(key)
+                    task = tasks.create_task(self._process(key), name=f"{self.name}-{key}")
+                    in_progress.add(task)
+                    task.add_done_callback(in_progress.discard)
             finally:
                 self.queue.close()
-                await asyncio.wait(workers, timeout=self._shutdown_grace.total_seconds())
+                if in_progress:
+                    await asyncio.wait(in_progress, timeout=self._shutdown_grace.total_seconds())
 
-    async def _worker_loop(self) -> None:
-        while True:
-            try:
-                key = await self.queue.get()
-            except QueueClosed:
-                return
-            try:
-                await self._process(key)
-            finally:
-                self.queue.done(key)
+    @property
+    def busy_workers(self) -> int:
+        return len(self._keys_with_worker)
+
+    def release_worker(self, key: K) -> None:
+        """Let the next key be reconciled although the reconcile of this one goes on: it waits for many writes."""
+        if key in self._keys_with_worker:
+            self._keys_with_worker.remove(key)
+            self._free_workers.release()
 
     async def _process(self, key: K) -> None:
         clock = asyncio.get_running_loop().time
         started = clock()
-        self.results[await self._run_reconcile(key)] += 1
-        self.durations.observe(clock() - started)
+        try:
+            self.results[await self._run_reconcile(key)] += 1
+            self.durations.observe(clock() - started)
+        finally:
+            self.queue.done(key)
+            self.release_worker(key)
 
     async def _run_reconcile(self, key: K) -> ReconcileResult:
         try:

@@ -69,6 +69,7 @@ class WorkQueue(Generic[K]):
         self._waiting: set[K] = set()  # ready keys, and active keys that become ready when their worker is done
         self._active: set[K] = set()
         self._timers: dict[K, asyncio.TimerHandle] = {}
+        self._holds: dict[K, asyncio.TimerHandle] = {}
         self._failures: dict[K, int] = {}
         self._ready_count = asyncio.Semaphore(0)
         self._is_closed = False
@@ -115,6 +116,14 @@ class WorkQueue(Generic[K]):
         self.add_after(key, wait)
         return wait
 
+    def hold(self, key: K, delay: timedelta) -> None:
+        """Let no worker have a key before the delay is over; the reconcile of a large object is expensive."""
+        if self._is_closed or delay <= timedelta(0):
+            return
+        if (previous := self._holds.pop(key, None)) is not None:
+            previous.cancel()
+        self._holds[key] = asyncio.get_running_loop().call_later(delay.total_seconds(), self._end_hold, key)
+
     def failure_count(self, key: K) -> int:
         return self._failures.get(key, 0)
 
@@ -142,12 +151,20 @@ class WorkQueue(Generic[K]):
     def close(self) -> None:
         """Close the queue: wake all workers that wait in `get` and cancel all timers."""
         self._is_closed = True
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
+        for timers in (self._timers, self._holds):
+            for timer in timers.values():
+                timer.cancel()
+            timers.clear()
         self._ready_count.release()
 
+    def _end_hold(self, key: K) -> None:
+        del self._holds[key]
+        if key in self._waiting and key not in self._active:
+            self._enqueue_ready(key)
+
     def _enqueue_ready(self, key: K) -> None:
+        if key in self._holds:
+            return
         name = self._lane_of(key)
         lane = self._lanes.get(name)
         if lane is None:

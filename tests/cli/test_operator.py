@@ -46,7 +46,7 @@ def test_names_by_which_other_operators_know_an_option_are_understood() -> None:
 
 def test_nothing_said_means_alone_and_unwatched() -> None:
     args = understood()
-    assert (args.leader_elect, args.metrics_bind_address, args.workers) == (False, None, 16)
+    assert (args.leader_elect, args.metrics_bind_address, args.workers) == (False, None, 64)
     assert (args.lease_duration, args.lease_name) == (timedelta(seconds=15), "pliant-operator")
     assert args.namespaces == []
     assert understood("--namespace", "a", "--namespace=b").namespaces == ["a", "b"]

@@ -111,8 +111,8 @@ OPERATOR_BUGS = (
         area=CONTROLLERS,
         what="pods are deleted by name alone, so that a successor of the same name may be deleted",
         file="pliant/controllers/owned_objects.py",
-        before="await self._client.delete(\n                self._resource, namespace, name, uid=uid, grace_period_seconds=grace_seconds\n            )\n",
-        after="await self._client.delete(self._resource, namespace, name, grace_period_seconds=grace_seconds)\n",
+        before="client.delete(self._resource, namespace, name, uid=uid, grace_period_seconds=grace_seconds)\n",
+        after="client.delete(self._resource, namespace, name, grace_period_seconds=grace_seconds)\n",
         likely=("tests/controllers", "tests/faults/test_stragglers.py"),
     ),
     Bug(

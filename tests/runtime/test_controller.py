@@ -99,6 +99,33 @@ async def test_workers_reconcile_different_keys_side_by_side() -> None:
 
 
 @on_virtual_time
+async def test_a_key_that_gives_its_worker_back_goes_on_beside_as_many_others() -> None:
+    busy = set[str]()
+    busiest = list[set[str]]()
+
+    async def reconcile(key: str) -> None:
+        if key.startswith("large"):
+            controller.release_worker(key)
+            controller.release_worker(key)
+        busy.add(key)
+        busiest.append(set(busy))
+        await passing(SECOND if key.startswith("small") else 60 * SECOND)
+        busy.remove(key)
+
+    async with running(reconcile, workers=2) as controller:
+        for key in (*(f"large-{number}" for number in range(20)), *(f"small-{number}" for number in range(6))):
+            controller.queue.add(key)
+        await passing(30 * SECOND)
+        controller.queue.add("large-0")
+        await passing(SECOND)
+        assert busy == {f"large-{number}" for number in range(20)}
+        assert max(sum(key.startswith("small") for key in each) for each in busiest) == 2
+        assert controller.queue.depth == 1, "nobody else works on a key meanwhile"
+        await passing(120 * SECOND)
+        assert controller.results == {ReconcileResult.DONE: 27}
+
+
+@on_virtual_time
 async def test_trouble_with_one_key_backs_off_and_touches_no_other(caplog: pytest.LogCaptureFixture) -> None:
     reconcile = Recorder(*(RuntimeError("boom") for _ in range(5)))
     async with running(reconcile, workers=1) as controller:

@@ -133,6 +133,26 @@ def test_back_off_never_overflows() -> None:
 
 
 @on_virtual_time
+async def test_a_held_key_is_handed_out_when_its_time_is_over_and_others_at_once() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a")
+    assert await queue.get() == "a"
+    queue.hold("a", SECOND)
+    queue.add("a")
+    queue.done("a")
+    queue.add("b")
+    assert await taken(queue) == ["b"]
+    assert await queue.get() == "a"
+    assert asyncio.get_running_loop().time() == pytest.approx(1.0, abs=1e-3)
+    queue.done("a")
+    queue.hold("a", SECOND)
+    queue.hold("a", 5 * SECOND)
+    await passing(6 * SECOND)
+    queue.add("a")
+    assert await taken(queue) == ["a"], "the time is over"
+
+
+@on_virtual_time
 async def test_closing_wakes_everybody_and_drops_timers() -> None:
     queue: WorkQueue[str] = WorkQueue()
     waiting = [asyncio.create_task(queue.get()) for _ in range(3)]

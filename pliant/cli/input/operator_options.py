@@ -45,7 +45,7 @@ def add_controller_options(parser: ArgumentParser) -> None:
     add_kinds_option(group)
     group.add_argument("--install-crds", action="store_true", help="Install or update the CRDs at the start")
     number: dict[str, Any] = {"type": parse_positive_int, "metavar": "N"}
-    group.add_argument("--workers", "--thread-num", **number, default=16, help="Jobs reconciled concurrently (16)")
+    group.add_argument("--workers", "--thread-num", **number, default=64, help="Jobs reconciled concurrently (64)")
     writes_help = "Concurrent writes; fewer while the API server rejects requests (64)"
     group.add_argument("--max-writes", **number, default=64, help=writes_help)
     resync_help = "Accepted and ignored: the operator watches all changes"

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from pliant.errors import ApiError, ServerError, TooManyRequests, Unreachable
 from pliant.kube.codec import error_from_response
 from pliant.kube.transport.base import Reply, Request, Transport
-from pliant.kube.transport.write_limiter import AdaptiveWriteLimiter
+from pliant.kube.transport.write_flows import DEFAULT_FLOW, WriteClass, WriteFlow, write_cost
+from pliant.kube.transport.write_limiter import AdaptiveWriteLimiter, WriteSlot
 
 RETRY_TIMEOUT_SECONDS = 10.0
 MAX_ATTEMPTS = 4
@@ -18,8 +21,23 @@ INITIAL_BACKOFF_SECONDS = 0.1
 _UNAVAILABLE_STATUSES = (502, 503, 504)
 
 
+@dataclass(frozen=True, slots=True)
+class WriteAdmission:
+    """How the writes of a client wait for the limiter."""
+
+    limiter: AdaptiveWriteLimiter
+    flow: WriteFlow = DEFAULT_FLOW
+    check_current: Callable[[], None] | None = None
+    """Called when a write has its slot; raises to prevent a write that is no longer wanted."""
+
+    def slot_for(self, request: Request, attempt: int) -> WriteSlot:
+        is_urgent = attempt > 1 or request.method == "DELETE" or request.path.endswith("/status")
+        write_class = WriteClass.URGENT if is_urgent else WriteClass.CREATION
+        return self.limiter.write_slot(self.flow, write_class, write_cost(len(request.body)))
+
+
 async def send_with_retries(
-    transport: Transport, request: Request, rng: random.Random, write_limiter: AdaptiveWriteLimiter | None
+    transport: Transport, request: Request, rng: random.Random, admission: WriteAdmission | None
 ) -> Reply:
     """Send a request until it succeeds; a write acquires a slot of the limiter for each attempt.
 
@@ -30,12 +48,13 @@ async def send_with_retries(
     clock = asyncio.get_running_loop().time
     deadline = math.inf
     for attempt in range(1, MAX_ATTEMPTS + 1):
-        if write_limiter is None or request.method == "GET":
+        if admission is None or request.method == "GET":
             deadline = min(deadline, clock() + RETRY_TIMEOUT_SECONDS)
             response = await _send_once(transport, request)
         else:
-            # Users and other controllers wait for a status.
-            async with write_limiter.write_slot(urgent=attempt > 1 or request.path.endswith("/status")) as slot:
+            async with admission.slot_for(request, attempt) as slot:
+                if admission.check_current is not None:
+                    admission.check_current()
                 # The deadline does not include the wait for the first slot.
                 deadline = min(deadline, clock() + RETRY_TIMEOUT_SECONDS)
                 response = await _send_once(transport, request)

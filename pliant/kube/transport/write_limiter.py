@@ -6,29 +6,27 @@ server accepted; the limit stays below that number until the retry delay is over
 time thus gets about N of them, and one too many about once a second.
 
 A server that accepts no write at all gets a single probe after each retry delay.
+
+Writes that wait for the limit are queued by namespace and job (`write_flows`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from types import TracebackType
 
 from pliant.errors import ApiError, ServerError, TooManyRequests, Unreachable
+from pliant.kube.transport.write_flows import DEFAULT_FLOW, QueuedWrite, WriteClass, WriteFlow, WriteQueue
 
 MAX_WRITES_IN_FLIGHT = 64  # default maximum; a higher limit does not help, because the server has its own limits
 INITIAL_WRITES_IN_FLIGHT = 8
-WRITE_QUEUE_TIMEOUT_SECONDS = (
-    30.0  # a write that waited longer is rejected, because the decision behind it may be outdated
-)
+STALLED_SERVER_TIMEOUT_SECONDS = 30.0
+"""A write is rejected if it waited this long and the server accepted no write of any job in this time."""
 MIN_RETRY_AFTER_SECONDS = 0.1  # used when the server responds `Retry-After: 0`
 _SERVICE_UNAVAILABLE = 503
 _NO_RESPONSE = Unreachable("no response")
-_QUEUE_TIMEOUT_MESSAGE = f"write not sent within {WRITE_QUEUE_TIMEOUT_SECONDS:.0f}s: the server is busy"
+_STALLED_MESSAGE = f"write not sent: the server accepted no write for {STALLED_SERVER_TIMEOUT_SECONDS:.0f}s"
 _TIMER_SLACK_SECONDS = 1e-3  # a timer may fire this much too early
-
-_QueuedWrite = tuple[asyncio.Future[int], float]
-"""A future that receives the epoch of the write, and the time at which the write expires."""
 
 
 def is_throttling(error: ApiError) -> bool:
@@ -48,7 +46,7 @@ class AdaptiveWriteLimiter:
         self.limit = float(min(max_limit, INITIAL_WRITES_IN_FLIGHT))
         """The current limit; its fraction counts towards the next whole write."""
         self.in_flight = 0
-        self.queued_count = 0
+        self.queue = WriteQueue()
         self.throttled_count = 0
         self._epoch = 0
         """Number of times the limit was halved; responses to writes of earlier epochs carry no new information."""
@@ -58,49 +56,53 @@ class AdaptiveWriteLimiter:
         self._is_blocked = False  # True until a write is accepted after the last throttled one
         self._may_probe = False  # whether a single write may be sent while blocked: the retry delay is over
         self._retry_after = 0.0
-        self._queues = (deque[_QueuedWrite](), deque[_QueuedWrite]())
-        """Urgent writes and other writes; they alternate, so that neither queue starves."""
-        self._last_queue = 1
+        self._accepted_at = 0.0  # when the server last accepted a write
         self._probe_timer: asyncio.TimerHandle | None = None
         self._expiry_timer: asyncio.TimerHandle | None = None
 
-    def write_slot(self, *, urgent: bool = False) -> WriteSlot:
-        """Return a context manager that holds a slot for one write; urgent writes use the urgent queue."""
-        return WriteSlot(self, urgent)
+    @property
+    def queued_count(self) -> int:
+        return len(self.queue)
 
-    async def acquire(self, urgent: bool) -> int:
-        """Wait for a slot and return its epoch; raise `TooManyRequests` after `WRITE_QUEUE_TIMEOUT_SECONDS`."""
-        if not self.queued_count and self._has_capacity():
+    def write_slot(
+        self, flow: WriteFlow = DEFAULT_FLOW, write_class: WriteClass = WriteClass.CREATION, cost: int = 1
+    ) -> WriteSlot:
+        """Return a context manager that holds a slot for one write."""
+        return WriteSlot(self, flow, write_class, cost)
+
+    async def acquire(self, flow: WriteFlow, write_class: WriteClass, cost: int) -> int:
+        """Wait for a slot and return its epoch; raise `TooManyRequests` if the server stops accepting writes."""
+        if not self.queue and self._has_capacity():
             self._start_write()
             return self._epoch
         loop = asyncio.get_running_loop()
-        slot_future: asyncio.Future[int] = loop.create_future()
-        self._queues[0 if urgent else 1].append((slot_future, loop.time() + WRITE_QUEUE_TIMEOUT_SECONDS))
-        self.queued_count += 1
+        write = QueuedWrite(flow, write_class, loop.create_future(), loop.time(), cost)
+        self.queue.push(write)
         if self._expiry_timer is None:
-            self._expiry_timer = loop.call_later(WRITE_QUEUE_TIMEOUT_SECONDS, self._expire_queued)
+            self._expiry_timer = loop.call_later(STALLED_SERVER_TIMEOUT_SECONDS, self._expire_queued)
         try:
-            return await slot_future
+            return await write.slot
         except asyncio.CancelledError:
             # The waiter was cancelled, unless its slot was granted at the same moment.
-            if slot_future.cancelled():
-                self.queued_count -= 1
-            elif slot_future.exception() is None:
+            self.queue.withdraw(write)
+            if not write.slot.cancelled() and write.slot.exception() is None:
                 self._finish_write()
             raise
 
     def _expire_queued(self) -> None:
-        """Reject writes that waited too long. One timer serves all, because one per write costs more than the slot."""
+        """Reject the writes that waited too long for a server that accepts nothing. One timer serves all writes."""
         loop = asyncio.get_running_loop()
         now, self._expiry_timer = loop.time() + _TIMER_SLACK_SECONDS, None
-        for queue in self._queues:
-            while queue and (queue[0][0].done() or queue[0][1] <= now):
-                slot_future, _ = queue.popleft()
-                if not slot_future.done():
-                    self.queued_count -= 1
-                    slot_future.set_exception(TooManyRequests(429, "TooManyRequests", _QUEUE_TIMEOUT_MESSAGE))
-        if oldest := [queue[0][1] for queue in self._queues if queue]:
-            self._expiry_timer = loop.call_at(min(oldest), self._expire_queued)
+        due_at: list[float] = []
+        for write in list(self.queue):
+            due = max(write.queued_at, self._accepted_at) + STALLED_SERVER_TIMEOUT_SECONDS
+            if due > now:
+                due_at.append(due)
+            elif not write.slot.done():
+                self.queue.withdraw(write)
+                write.slot.set_exception(TooManyRequests(429, "TooManyRequests", _STALLED_MESSAGE))
+        if due_at:
+            self._expiry_timer = loop.call_at(min(due_at), self._expire_queued)
 
     def release(self, epoch: int, error: ApiError | None) -> None:
         """Release a slot and adapt the limit to the response; no response carries no information."""
@@ -112,10 +114,11 @@ class AdaptiveWriteLimiter:
 
     def _note_accepted(self) -> None:
         self._is_blocked = False
+        self._accepted_at = asyncio.get_running_loop().time()
         # A limit that is not reached has not been tested.
         if self.in_flight >= int(self.limit):
             increase = 1.0 if self._epoch == 0 else 1.0 / self.limit
-            is_over = asyncio.get_running_loop().time() >= self._growth_limited_until
+            is_over = self._accepted_at >= self._growth_limited_until
             growth_limit = self.max_limit if is_over else min(self._accepted_in_flight, self.max_limit)
             self.limit = max(self.limit, min(self.limit + increase, float(growth_limit)))
 
@@ -154,26 +157,18 @@ class AdaptiveWriteLimiter:
         self._admit_queued()
 
     def _admit_queued(self) -> None:
-        while self._has_capacity() and (slot_future := self._pop_queued()) is not None:
-            self._start_write()
-            self.queued_count -= 1
-            slot_future.set_result(self._epoch)
-
-    def _pop_queued(self) -> asyncio.Future[int] | None:
-        for index in (1 - self._last_queue, self._last_queue):
-            queue = self._queues[index]
-            while queue:
-                slot_future, _ = queue.popleft()
-                if not slot_future.done():
-                    self._last_queue = index
-                    return slot_future
-        return None
+        while self._has_capacity() and (write := self.queue.pop()) is not None:
+            if not write.slot.done():  # a waiter whose cancellation is pending needs no slot
+                self._start_write()
+                write.slot.set_result(self._epoch)
 
 
 class WriteSlot:
-    def __init__(self, limiter: AdaptiveWriteLimiter, urgent: bool) -> None:
+    def __init__(self, limiter: AdaptiveWriteLimiter, flow: WriteFlow, write_class: WriteClass, cost: int) -> None:
         self._limiter = limiter
-        self._urgent = urgent
+        self._flow = flow
+        self._write_class = write_class
+        self._cost = cost
         self._epoch = 0
         self._error: ApiError | None = _NO_RESPONSE
 
@@ -181,7 +176,7 @@ class WriteSlot:
         self._error = error
 
     async def __aenter__(self) -> WriteSlot:
-        self._epoch = await self._limiter.acquire(self._urgent)
+        self._epoch = await self._limiter.acquire(self._flow, self._write_class, self._cost)
         return self
 
     async def __aexit__(
