@@ -22,6 +22,7 @@ from pliant.controllers.progress_reports import ProgressReceiver, progress_field
 from pliant.engine.decide import decide, shortest_wait
 from pliant.errors import Invalid, InvalidSpec, RetryLater
 from pliant.frameworks import CombinedFramework
+from pliant.frameworks.master_keys import MasterKeys
 from pliant.frontends.accepted_spec import ParsedJob, is_managed_externally, managed_by_rejection, reported_rejection
 from pliant.frontends.frontend import Frontend
 from pliant.frontends.status.engine_state import raw_status
@@ -58,6 +59,7 @@ class ReconcilerDependencies:
     applier: ActionApplier
     node_faults: NodeFaultDetector
     config: OperatorConfig
+    key_secret: bytes | None = None  # for the keys of jobs; None if the operator may not read it
     progress_receiver: ProgressReceiver | None = None  # receives progress reports; None if reporting is disabled
     priority_classes: PriorityClassWatch | None = None
     recommendations: RecommendationStore = field(default_factory=RecommendationStore)
@@ -231,9 +233,13 @@ class JobReconciler:
             listener.forget_job(f"{self.resource.kind}.{self.resource.group}", key)
 
     def _framework_of(self, job: Job) -> Framework:
-        """Return the job's framework, combined with progress reporting if that is enabled."""
-        reports = self._dependencies.progress_receiver
-        return framework_of(job) if reports is None else CombinedFramework((framework_of(job), reports.reporting))
+        """Return the job's framework, combined with the keys of its master and with progress reporting."""
+        cluster, frameworks = self._dependencies, [framework_of(job)]
+        if cluster.key_secret is not None and job.master is not None:
+            frameworks.append(MasterKeys(cluster.key_secret))
+        if cluster.progress_receiver is not None:
+            frameworks.append(cluster.progress_receiver.reporting)
+        return CombinedFramework(frameworks) if len(frameworks) > 1 else frameworks[0]
 
     def _record_create_errors(self, job: Job, create_errors: dict[str, Message]) -> bool:
         """Remember create errors for the next reconcile and raise RetryLater.

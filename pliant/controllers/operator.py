@@ -58,6 +58,7 @@ class Operator:
         frontends: Iterable[Frontend] | None = None,
         workers: int = 16,
         config: OperatorConfig | None = None,
+        key_secret: bytes | None = None,
         progress_receiver: ProgressReceiver | None = None,
         autoscale_options: AutoscaleOptions | None = None,
     ) -> None:
@@ -80,7 +81,13 @@ class Operator:
         stores = (self._pods.store, self._services.store)
         self._priority_classes = PriorityClassWatch(client)
         cluster = ReconcilerDependencies(
-            *stores, applier, self._node_faults, config or OperatorConfig(), progress_receiver, self._priority_classes
+            *stores,
+            applier,
+            self._node_faults,
+            config or OperatorConfig(),
+            key_secret,
+            progress_receiver,
+            self._priority_classes,
         )
         self._kinds: dict[tuple[str, str], _JobKindController] = {}
         for frontend in registered_kinds().values() if frontends is None else frontends:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pliant.cli.cluster.progress_receiver import get_or_create_report_key
+from pliant.cli.cluster.progress_receiver import get_or_create_secret
 from pliant.controllers.progress_reports import STATUS_WRITE_INTERVAL_SECONDS, ProgressReceiver
 from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
 from pliant.embedded.apiserver.server import ApiServer
@@ -148,6 +148,6 @@ async def test_reports_about_a_job_that_is_gone_end_there() -> None:
 @on_virtual_time
 async def test_operators_that_start_at_once_agree_on_one_secret() -> None:
     async with office() as here:
-        first, second = await asyncio.gather(*(get_or_create_report_key(here.client, "default", "x") for _ in range(2)))
-        assert first == second == await get_or_create_report_key(here.client, "default", "x")
+        first, second = await asyncio.gather(*(get_or_create_secret(here.client, "default", "x") for _ in range(2)))
+        assert first == second == await get_or_create_secret(here.client, "default", "x")
         assert len(first) == 32

@@ -130,13 +130,13 @@ def _operator_namespace_permissions(lease_name: str) -> Iterator[Permission]:
     scope = PermissionScope.OPERATOR_NAMESPACE
     for verbs, name in ((("create",), ""), (("get", "list", "patch", "watch"), lease_name)):
         yield replace(_permission(LEASES, verbs, "for leader election"), scope=scope, resource_name=name)
-    for verbs, name in ((("create",), ""), (("get",), report_secret_name(lease_name))):
-        secrets = _permission(SECRETS, verbs, "to authenticate progress reports")
+    for verbs, name in ((("create",), ""), (("get",), key_secret_name(lease_name))):
+        secrets = _permission(SECRETS, verbs, "to derive the keys of jobs")
         yield replace(secrets, scope=scope, resource_name=name, is_optional=True)
 
 
-def report_secret_name(lease_name: str) -> str:
-    """Return the name of the Secret that authenticates progress reports to the operators of a lease."""
+def key_secret_name(lease_name: str) -> str:
+    """Return the name of the Secret from which the operators of a lease derive the keys of jobs."""
     return f"{lease_name}-reports"
 
 
