@@ -76,7 +76,8 @@ class Operator:
         self._nodes = Informer(client, NODES, Node, on_change=self._on_node_changed)
         self._node_faults = NodeFaultDetector(self._nodes.store, clock)
         self._client = client
-        applier = ActionApplier(client, clock, self._pods.store, self._services.store)
+        has_secret = key_secret is not None
+        applier = ActionApplier(client, clock, self._pods.store, self._services.store, has_key_secret=has_secret)
         self._events = applier.events
         stores = (self._pods.store, self._services.store)
         self._priority_classes = PriorityClassWatch(client)

@@ -20,6 +20,7 @@ from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, EVENTS, PODS, Resource
 from pliant.kube.transport.base import Transport
 from pliant.model.operator_config import OperatorConfig
+from tests.builders import KEY_SECRET
 from tests.faults.stand_in_node import FOR_EVER, Script, StandInNodes
 from tests.virtual_time import VirtualClock
 
@@ -143,7 +144,9 @@ async def staged(
         nodes = StandInNodes(client, script)
         await nodes.register()
         own = KubeClient(through(InProcessTransport(api)))
-        operator = Operator(own, clock, frontends=[ElasticJobFrontend()], config=rules or OperatorConfig())
+        operator = Operator(
+            own, clock, frontends=[ElasticJobFrontend()], config=rules or OperatorConfig(), key_secret=KEY_SECRET
+        )
         tasks = [asyncio.create_task(each) for each in (nodes.run(), operator.run())]
         await operator.wait_ready()
         try:

@@ -17,7 +17,7 @@ from pliant.kube.resources import PODS
 from pliant.master.control.keyless_members import find_keyless_members
 from pliant.master.control.parsing import parse_elastic_job
 from pliant.master.data import dispatcher
-from pliant.master.data.shards import MemberProcess
+from pliant.master.data.shards import DatasetSpec, MemberProcess
 from pliant.master.model import MemberKey, MemberStatus
 from pliant.master.server import authentication, http, notifier
 from pliant.master.server.authentication import read_api_keys
@@ -54,6 +54,10 @@ def headers_without_the_key() -> Iterator[Any]:
     yield pytest.param({"Authorization": f"Bearer {KEYS[KeyPurpose.MASTER][:-1]}"}, id="beginning of it")
     yield pytest.param(with_key(KeyPurpose.MEMBERSHIP), id="another purpose")
     yield pytest.param({"Authorization": f"Bearer {keys_of('other')['PLIANT_MASTER_KEY']}"}, id="another job")
+
+
+def port_of(caller: Any) -> int:
+    return int(caller._session._base_url.port)
 
 
 async def post(caller: Any, path: str, body: Any, headers: dict[str, str]) -> tuple[int, dict[str, Any], Any]:
@@ -115,7 +119,7 @@ async def test_health_and_figures_need_no_key_and_tell_no_names() -> None:
 
 async def test_the_key_is_checked_before_the_body_is_read() -> None:
     async with serving(MasterService("uid-1")) as caller:
-        reader, writer = await asyncio.open_connection("127.0.0.1", caller._session._base_url.port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port_of(caller))
         # Not one byte of the body follows.
         writer.write(b"POST /v1/datasets HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n")
         assert (await reader.readline()).startswith(b"HTTP/1.1 401")
@@ -157,7 +161,7 @@ async def test_there_are_limits_of_requests_that_wait_and_of_processes(monkeypat
 
 def test_processes_and_members_that_are_gone_are_forgotten() -> None:
     work = dispatcher.ShardDispatcher(lease_seconds=60.0)
-    work.register_dataset(dispatcher.DatasetSpec(name="train", size=100, shard_size=1))
+    work.register_dataset(DatasetSpec(name="train", size=100, shard_size=1))
     for number in range(50):
         holder = MemberProcess(MemberKey("worker", number), 1)
         work.renew_lease(holder, 0.0)
@@ -173,8 +177,7 @@ async def test_connections_of_strangers_are_closed_and_those_of_members_are_not(
     monkeypatch.setattr(http, "CONNECTION_CHECK_SECONDS", 0.02)
     async with serving(MasterService("uid-1", timing=WAITS)) as caller:
         await caller.get("/v1/ps")
-        port = caller._session._base_url.port
-        strangers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(20)]
+        strangers = [await asyncio.open_connection("127.0.0.1", port_of(caller)) for _ in range(20)]
         closed = [asyncio.create_task(reader.read()) for reader, _ in strangers]
         while sum(each.done() for each in closed) < 17:  # noqa: ASYNC110 - nothing tells when one is closed
             await asyncio.sleep(0.01)
