@@ -247,7 +247,7 @@ async def test_what_an_earlier_job_of_the_name_left_is_waited_for() -> None:
 
 @on_virtual_time
 async def test_a_master_whose_account_was_edited_leaves_its_rights_behind() -> None:
-    async with staged() as stage:
+    async with staged(through=reviewed(allowed=True)[1]) as stage:
         await stage.submit()
         await passing(A_WHILE)
         edit = {"spec": {"replicaSpecs": {"dlrover-master": with_account("mine")["dlrover-master"]}}}
