@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from pliant.controllers.operator import Operator
+from pliant.controllers.progress_reports import ProgressReceiver
 from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
 from pliant.embedded.apiserver.server import ApiServer
 from pliant.embedded.registry.kind_registry import KindRegistry
@@ -132,6 +133,7 @@ async def staged(
     through: Callable[[Transport], Transport] = lambda transport: transport,
     *,
     knows_plans: bool = True,
+    key_secret: bytes | None = KEY_SECRET,
 ) -> AsyncIterator[Stage]:
     """A cluster on virtual time, with nodes and an operator, which may have a transport of its own."""
     clock = VirtualClock()
@@ -145,7 +147,12 @@ async def staged(
         await nodes.register()
         own = KubeClient(through(InProcessTransport(api)))
         operator = Operator(
-            own, clock, frontends=[ElasticJobFrontend()], config=rules or OperatorConfig(), key_secret=KEY_SECRET
+            own,
+            clock,
+            frontends=[ElasticJobFrontend()],
+            config=rules or OperatorConfig(),
+            key_secret=key_secret,
+            progress_receiver=ProgressReceiver(own, clock, key_secret, "http://operator:8082") if key_secret else None,
         )
         tasks = [asyncio.create_task(each) for each in (nodes.run(), operator.run())]
         await operator.wait_ready()
