@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from pliant.frameworks.master_keys import MasterKeys
 from pliant.frontends.elasticjob.job import ElasticJobFrontend
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import PODS
+from pliant.master.checkpoint import InMemoryMasterStateStore
 from pliant.master.control.keyless_members import find_keyless_members
 from pliant.master.control.parsing import parse_elastic_job
 from pliant.master.data import dispatcher
@@ -82,6 +84,21 @@ async def test_three_posts_of_a_stranger_end_no_job(headers: dict[str, str]) -> 
         await caller.post("/v1/datasets", name="x", size=2, shard_size=1)
         assert (await caller.post("/v1/datasets/x/next", "worker-0"))["shard"]["position"] == 0
         assert caller.status == 200
+
+
+async def test_no_key_is_in_the_log_or_the_saved_state_of_a_master(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    store = InMemoryMasterStateStore()
+    async with serving(MasterService("uid-1", timing=WAITS, store=store)) as caller:
+        for headers in ({"Authorization": "Bearer guessed-4711"}, with_key(KeyPurpose.MASTER)):
+            for path, body in ATTACK:
+                await post(caller, path, msgspec.json.encode(body), headers)
+    assert store.value
+    told = [str({**record.__dict__, "message": record.getMessage()}) for record in caplog.records]
+    assert any("dataset registered" in line for line in told)
+    for word in (*KEYS.values(), "guessed-4711"):
+        assert word.encode() not in store.value
+        assert [line for line in told if word in line] == []
 
 
 @pytest.mark.parametrize("path", ["/v1/heartbeat", "/v1/rendezvous", "/v1/elsewhere"])
