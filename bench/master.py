@@ -22,9 +22,12 @@ import aiohttp
 
 from pliant.master.model import JobMember, MemberKey, MemberStatus
 from pliant.master.server.service import MasterService
+from pliant.model.job_keys import KeyPurpose
 from pliant.runtime.clock import SystemClock
 
 SHARD_SECONDS = 0.5
+KEYS = {KeyPurpose.MASTER: "key", KeyPurpose.MEMBERSHIP: "key"}
+HEADERS = {"Authorization": "Bearer key"}
 
 
 def make_members(numbers: range) -> tuple[JobMember, ...]:
@@ -51,7 +54,7 @@ def run_master(pipe: Connection, members: int) -> None:
         asyncio.get_running_loop().add_reader(
             pipe.fileno(), lambda: service.set_members(make_members(range(pipe.recv(), members)))
         )
-        server = asyncio.create_task(service.serve_until_cancelled("127.0.0.1", 0, pipe.send))
+        server = asyncio.create_task(service.serve_until_cancelled(KEYS, "127.0.0.1", 0, pipe.send))
         await asyncio.sleep(3600)
         await server
 
@@ -112,7 +115,8 @@ def cpu_seconds(pid: int) -> float:
 async def measure_master(port: int, pipe: Connection, pid: int, members: int, seconds: float) -> None:
     latencies: dict[str, list[float]] = {"join": [], "shard": [], "heartbeat": []}
     connector = aiohttp.TCPConnector(limit=0)
-    async with aiohttp.ClientSession(f"http://127.0.0.1:{port}", connector=connector) as session:
+    url = f"http://127.0.0.1:{port}"
+    async with aiohttp.ClientSession(url, connector=connector, headers=HEADERS) as session:
         workers = [SimulatedMember(session, number, latencies) for number in range(members)]
         await session.post("/v1/datasets", json={"name": "train", "size": 10**9, "shard_size": 10})
         started = time.perf_counter()

@@ -170,10 +170,12 @@ class _MasterConnection:
         connection.timeout = timeout
         if connection.sock is not None:
             connection.sock.settimeout(timeout)
+        method, variable = ("GET", "PLIANT_MEMBERSHIP_KEY") if body is None else ("POST", "PLIANT_MASTER_KEY")
         headers = {"Pliant-Job-Uid": os.environ.get("JOB_UID", "")}
+        headers["Authorization"] = f"Bearer {os.environ.get(variable, '')}"
         try:
             data = None if body is None else json.dumps(body).encode()
-            connection.request("GET" if data is None else "POST", path, data, headers)
+            connection.request(method, path, data, headers)
             reply = connection.getresponse()
             text = reply.read().decode()
         except BaseException:
@@ -188,7 +190,7 @@ def _parse_response(status: int, text: str) -> dict[str, Any]:
         answer = json.loads(text)
     except ValueError:
         answer = {"error": text[:200]}
-    if status >= 500 or not isinstance(answer, dict):
+    if status >= 500 or status == 429 or not isinstance(answer, dict):
         raise HTTPException(f"HTTP {status}: {text[:200]}")
     if status >= 400:
         raise (_UnknownDataset if status == 404 else RequestRejected)(answer.get("error"))
@@ -328,8 +330,10 @@ class _MasterJobClient(JobClient):
             self._wakeup.clear()
             try:
                 pause = self._send_heartbeat(usage.measure())
-            except Exception:
+            except Exception as problem:
                 pause = 1.0  # the next heartbeat contains the same data; a process without heartbeats counts as dead
+                if isinstance(problem, RequestRejected):
+                    _log_once("heartbeats", f"the job's master rejects heartbeats: {problem}")
             if is_last:
                 return
             self._closing.wait(pause)
@@ -413,9 +417,7 @@ def _parse_metric(name: str, value: Any, number_type: type[float]) -> float | No
         number = math.nan
     if number is None or 0 <= number <= 2**53:
         return number
-    if name not in _warned_metrics:
-        _warned_metrics.add(name)
-        _log(f"{name}: must be a number of at least 0, got {value!r}: ignored")
+    _log_once(name, f"{name}: must be a number of at least 0, got {value!r}: ignored")
     return None
 
 
@@ -424,8 +426,14 @@ def _log(message: str) -> None:
     sys.stderr.flush()
 
 
-_warned_metrics: set[str] = set()
-"""Invalid metrics that were logged: a program may report them at every step."""
+def _log_once(topic: str, message: str) -> None:
+    if topic not in _logged_topics:
+        _logged_topics.add(topic)
+        _log(message)
+
+
+_logged_topics: set[str] = set()
+"""What was logged once: a program may cause it at every step."""
 _open_clients: weakref.WeakSet[_MasterJobClient] = weakref.WeakSet()
 
 

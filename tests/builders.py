@@ -29,6 +29,8 @@ from pliant.model.state import EngineState
 
 NOON = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 KEY = JobKey("default", "demo")
+KEY_SECRET = b"shared by operators"
+"""What operators of tests derive the keys of jobs from."""
 TEMPLATE: Mapping[str, Any] = {"spec": {"containers": [{"name": "trainer", "image": "train"}]}}
 
 

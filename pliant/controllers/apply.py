@@ -10,7 +10,13 @@ from typing import NamedTuple, assert_never
 
 from pliant.controllers.events import EventRecorder
 from pliant.controllers.owned_objects import NameConflict, OwnedObjects, create_or_get
-from pliant.controllers.rbac.master_access import grant_master_access
+from pliant.controllers.rbac.master_access import (
+    MasterAccessMissing,
+    check_master_access,
+    grant_master_access,
+    named_master_account,
+    revoke_earlier_grant,
+)
 from pliant.controllers.scale_plans import ScalePlanStore
 from pliant.controllers.waves import Wave
 from pliant.errors import BadRequest, Conflict, Forbidden, Invalid, NotFound, PliantError, RetryLater
@@ -22,6 +28,7 @@ from pliant.kube.transport.write_flows import WriteFlow
 from pliant.kube.transport.write_limiter import MAX_WRITES_IN_FLIGHT
 from pliant.model.actions import (
     Action,
+    CheckMasterAccess,
     CreateConfigMap,
     CreatePod,
     CreateService,
@@ -32,7 +39,7 @@ from pliant.model.actions import (
     EmitEvent,
     GrantMasterAccess,
 )
-from pliant.model.job import Job
+from pliant.model.job import Job, JobKey
 from pliant.model.messages import Message, MessageReason, message
 from pliant.runtime.clock import Clock
 
@@ -41,7 +48,12 @@ REPORTED_CREATE_ERRORS = (BadRequest, Forbidden, Invalid, RetryLater)  # errors 
 MAX_RELEASED_AGE = timedelta(minutes=1)
 """How old an object may be that a job deletes because others of its names are taken."""
 
-PREREQUISITE_ACTIONS = CreateConfigMap | CreateService | GrantMasterAccess  # what a pod needs when it starts
+PREREQUISITE_ACTIONS = CreateConfigMap | CreateService | GrantMasterAccess | CheckMasterAccess
+"""What a pod needs when it starts."""
+MISSING_SECRET_MESSAGE = (
+    "the operator has no secret to derive the keys of the job from (its log says why): "
+    "reapply the output of `pliant install`, which grants the missing permissions"
+)
 
 
 class AppliedActions(NamedTuple):
@@ -53,9 +65,18 @@ class AppliedActions(NamedTuple):
 
 class ActionApplier:
     def __init__(
-        self, client: KubeClient, clock: Clock, pods: ObjectStore[Pod], services: ObjectStore[Service]
+        self,
+        client: KubeClient,
+        clock: Clock,
+        pods: ObjectStore[Pod],
+        services: ObjectStore[Service],
+        *,
+        has_key_secret: bool = True,
     ) -> None:
         self.events = EventRecorder(client, clock)
+        self._has_key_secret = has_key_secret
+        self._checked_grants: dict[JobKey, str] = {}
+        """The UIDs of the jobs whose grants by an earlier operator were looked for."""
         self._client = client
         self._clock = clock
         limiter = client.write_limiter
@@ -120,7 +141,8 @@ class ActionApplier:
         create_errors: dict[str, Message] = {}
         for action, error in await wave.run(actions, partial(self._apply_action, job, wave)):
             if isinstance(error, REPORTED_CREATE_ERRORS) and isinstance(action, CreatePod | PREREQUISITE_ACTIONS):
-                name = action.service_account if isinstance(action, GrantMasterAccess) else action.name
+                is_access = isinstance(action, GrantMasterAccess | CheckMasterAccess)
+                name = action.service_account if is_access else action.name
                 create_errors[name] = _create_error_message(name, error)
             else:
                 raise error
@@ -141,8 +163,8 @@ class ActionApplier:
                 await self._services.delete(job, name, uid)
             case DeleteScalePlan():
                 await self._plan_store(job).delete(job.key, action)
-            case GrantMasterAccess():
-                await self._grant_access(job, action)
+            case GrantMasterAccess() | CheckMasterAccess():
+                await self._prepare_access(job, action)
             case DeleteJob():
                 await self._delete_job(job)
             case EmitEvent():
@@ -158,20 +180,39 @@ class ActionApplier:
             await owned.add_labels(job, action.name, action.uid, plan_store.kind.no_relaunch_labels)
         await owned.delete(job, action.name, action.uid, grace_seconds=0 if action.is_forced else None)
 
-    async def _grant_access(self, job: Job, action: GrantMasterAccess) -> None:
-        """Grant a master its permissions; a failure is tolerated if the user brought the service account."""
+    async def _prepare_access(self, job: Job, action: GrantMasterAccess | CheckMasterAccess) -> None:
+        """Grant a master its permissions, or check those of the account that the user named."""
+        if job.master is not None and job.master.checks_keys and not self._has_key_secret:
+            raise RetryLater(MISSING_SECRET_MESSAGE)
+        plans = self._plan_store(job).resource
+        if isinstance(action, CheckMasterAccess):
+            await check_master_access(self._client, job, action.service_account, plans)
+            return
         try:
-            client = self._client.for_flow(WriteFlow(*job.key))
-            await grant_master_access(client, job, action, self._plan_store(job).resource)
+            await grant_master_access(self._client.for_flow(WriteFlow(*job.key)), job, plans)
         except Forbidden as error:
-            event = EmitEvent(
-                reason="FailedGrantAccess",
-                message=message(MessageReason.FAILED_GRANT_ACCESS, message=str(error)),
-                is_warning=True,
-            )
-            self.events.emit(job.owner, job.key.namespace, event)
-            if action.should_create_account:
-                raise
+            denied = message(MessageReason.FAILED_GRANT_ACCESS, message=str(error))
+            self._warn(job, denied)
+            raise
+
+    async def revoke_earlier_grant(self, job: Job) -> None:
+        """Once per job, remove what an earlier operator bound to an account that the user named for the master."""
+        if self._checked_grants.get(job.key) == job.owner.uid:
+            return
+        account = named_master_account(job)
+        if await revoke_earlier_grant(self._client, job) and account:
+            try:
+                await check_master_access(self._client, job, account, self._plan_store(job).resource)
+            except MasterAccessMissing as missing:
+                self._warn(job, missing.message)
+        self._checked_grants[job.key] = job.owner.uid
+
+    def forget_job(self, key: JobKey) -> None:
+        self._checked_grants.pop(key, None)
+
+    def _warn(self, job: Job, warning: Message) -> None:
+        event = EmitEvent(reason=warning.reason, message=warning, is_warning=True)
+        self.events.emit(job.owner, job.key.namespace, event)
 
     def _plan_store(self, job: Job) -> ScalePlanStore:
         return self._masters[job.owner.api_version, job.owner.kind][0]
@@ -214,7 +255,7 @@ def _creates(action: Action) -> bool:
 
 
 def _create_error_message(name: str, error: Exception) -> Message:
-    if isinstance(error, NameConflict):
+    if isinstance(error, NameConflict | MasterAccessMissing):
         return error.message
     return message(MessageReason.FAILED_CREATE, object=name, error=str(error))
 

@@ -22,6 +22,7 @@ from pliant.controllers.progress_reports import ProgressReceiver, progress_field
 from pliant.engine.decide import decide, shortest_wait
 from pliant.errors import Invalid, InvalidSpec, RetryLater, StaleDecision
 from pliant.frameworks import CombinedFramework
+from pliant.frameworks.master_keys import MasterKeys
 from pliant.frontends.accepted_spec import ParsedJob, is_managed_externally, managed_by_rejection, reported_rejection
 from pliant.frontends.frontend import Frontend
 from pliant.frontends.status.engine_state import raw_status
@@ -66,6 +67,7 @@ class ReconcilerDependencies:
     applier: ActionApplier
     node_faults: NodeFaultDetector
     config: OperatorConfig
+    key_secret: bytes | None = None  # for the keys of jobs; None if the operator may not read it
     progress_receiver: ProgressReceiver | None = None  # receives progress reports; None if reporting is disabled
     priority_classes: PriorityClassWatch | None = None
     recommendations: RecommendationStore = field(default_factory=RecommendationStore)
@@ -104,6 +106,7 @@ class JobReconciler:
         if raw is None:
             self._create_errors.pop(key, None)
             self._accepted_specs.forget(key)
+            self._dependencies.applier.forget_job(key)
             self._unregister_from_autoscaler(key)
             return orphan_wait
         try:
@@ -165,6 +168,8 @@ class JobReconciler:
         if await self._status.sync_rejection(job, raw, parsed.rejection):
             return None  # the status write triggers the next reconcile
         cluster = self._dependencies
+        if job.master is not None and state is not None:
+            await cluster.applier.revoke_earlier_grant(job)
         if cluster.recommendations.job_observer is not None:
             progress = progress_fields(raw_status(raw)).get("progress", {})
             cluster.recommendations.job_observer.observe_job(job, state, progress)
@@ -262,9 +267,13 @@ class JobReconciler:
             listener.forget_job(f"{self.resource.kind}.{self.resource.group}", key)
 
     def _framework_of(self, job: Job) -> Framework:
-        """Return the job's framework, combined with progress reporting if that is enabled."""
-        reports = self._dependencies.progress_receiver
-        return framework_of(job) if reports is None else CombinedFramework((framework_of(job), reports.reporting))
+        """Return the job's framework, combined with the keys of its master and with progress reporting."""
+        cluster, frameworks = self._dependencies, [framework_of(job)]
+        if cluster.key_secret is not None and job.master is not None:
+            frameworks.append(MasterKeys(cluster.key_secret))
+        if cluster.progress_receiver is not None:
+            frameworks.append(cluster.progress_receiver.reporting)
+        return CombinedFramework(frameworks) if len(frameworks) > 1 else frameworks[0]
 
     def _record_create_errors(self, job: Job, create_errors: dict[str, Message]) -> bool:
         """Remember create errors for the next reconcile and raise RetryLater.

@@ -58,6 +58,7 @@ class Operator:
         frontends: Iterable[Frontend] | None = None,
         workers: int = 64,
         config: OperatorConfig | None = None,
+        key_secret: bytes | None = None,
         progress_receiver: ProgressReceiver | None = None,
         autoscale_options: AutoscaleOptions | None = None,
     ) -> None:
@@ -75,12 +76,19 @@ class Operator:
         self._nodes = Informer(client, NODES, Node, on_change=self._on_node_changed)
         self._node_faults = NodeFaultDetector(self._nodes.store, clock)
         self._client = client
-        applier = ActionApplier(client, clock, self._pods.store, self._services.store)
+        has_secret = key_secret is not None
+        applier = ActionApplier(client, clock, self._pods.store, self._services.store, has_key_secret=has_secret)
         self._events = applier.events
         stores = (self._pods.store, self._services.store)
         self._priority_classes = PriorityClassWatch(client)
         cluster = ReconcilerDependencies(
-            *stores, applier, self._node_faults, config or OperatorConfig(), progress_receiver, self._priority_classes
+            *stores,
+            applier,
+            self._node_faults,
+            config or OperatorConfig(),
+            key_secret,
+            progress_receiver,
+            self._priority_classes,
         )
         self._kinds: dict[tuple[str, str], _JobKindController] = {}
         for frontend in registered_kinds().values() if frontends is None else frontends:

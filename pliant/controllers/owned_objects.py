@@ -217,11 +217,16 @@ async def create_or_get(
             obj = await client.get(resource, namespace, name, decode_as=decode_as)
         except NotFound as error:
             raise RetryLater(f"{resource.kind} {name} existed and was deleted meanwhile") from error
-        if not _is_owned_by(obj.metadata, job):
-            if obj.metadata.deletion_timestamp is None:
-                _check_owner(job, resource.kind, obj.metadata)
-            raise RetryLater(f"{resource.kind} {name} of an earlier job is still being deleted") from None
+        require_owned(job, resource.kind, obj.metadata)
         return obj
+
+
+def require_owned(job: Job, kind: str, meta: ObjectMeta) -> None:
+    """Raise RetryLater if an object belongs to a deleted job of this name, NameConflict if to anything else."""
+    if not _is_owned_by(meta, job):
+        if meta.deletion_timestamp is None:
+            _check_owner(job, kind, meta)
+        raise RetryLater(f"{kind} {meta.name} of an earlier job is still being deleted")
 
 
 def _check_owner(job: Job, kind: str, meta: ObjectMeta) -> None:

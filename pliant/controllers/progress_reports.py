@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 import math
 import re
@@ -17,10 +16,16 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pliant.errors import ApiError
-from pliant.frameworks.progress_reporting import REPORT_PATH_PREFIX, ProgressReporting, report_path, report_token
+from pliant.frameworks.progress_reporting import (
+    REPORT_PATH_PREFIX,
+    ProgressReporting,
+    is_valid_report_token,
+    report_path,
+)
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import Resource
 from pliant.model.job import Job
+from pliant.model.job_keys import KeyScope, bearer_key
 from pliant.runtime.clock import Clock
 from pliant.runtime.http_server import HttpResponse, PostRequest, serve_posts
 
@@ -49,6 +54,10 @@ class JobReportPath(NamedTuple):
     @property
     def resource(self) -> Resource:
         return Resource(self.group, self.version, self.plural, "")
+
+    @property
+    def key_scope(self) -> KeyScope:
+        return KeyScope(self.group, self.plural, self.namespace, self.name, self.uid)
 
 
 @dataclass(slots=True)
@@ -113,9 +122,8 @@ class ProgressReceiver:
         job = _parse_job_path(path)
         if job is None or not _PATH_SEGMENT_PATTERN.fullmatch(replica):
             return HttpResponse("not found: post to $PLIANT_REPORT_URL", HTTPStatus.NOT_FOUND)
-        scheme, _, token = post.headers.get("authorization", "").partition(" ")
-        expected = report_token(self._secret, f"{path}/")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(token.strip().encode(), expected.encode()):
+        token = bearer_key(post.headers.get("authorization", ""))
+        if not is_valid_report_token(self._secret, token, job.key_scope, f"{path}/"):
             return HttpResponse("send `Authorization: Bearer $PLIANT_REPORT_TOKEN`", HTTPStatus.UNAUTHORIZED)
         try:
             values = parse_report(post.body)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from pliant.engine.context import Context
-from pliant.engine.plans.master_pods import delete_member_pods, delete_orphan_pods, grant_master_access
+from pliant.engine.plans.master_pods import delete_member_pods, delete_orphan_pods, prepare_master_access
 from pliant.engine.pods.deletion import delete_pods
 from pliant.engine.pods.manifests import (
     config_map_manifest,
@@ -44,7 +44,7 @@ def sync_pods(
     ]
     if (shared := _job_service_in_use(context, replicas)) and shared not in services:
         actions.append(CreateService(name=shared, manifest=job_service_manifest(job)))
-    actions += grant_master_access(job, creatable)
+    actions += prepare_master_access(job, creatable)
     if creatable:
         avoided = context.before.avoided_nodes if context.before is not None else ()
         environment = build_shared_environment(job, framework, avoided, context.observed.unusable_nodes)

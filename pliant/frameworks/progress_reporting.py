@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pliant.model.framework import Framework, Rank
 from pliant.model.job import Job
+from pliant.model.job_keys import KeyPurpose, KeyScope, derive_job_key, is_same_key, key_scope
 from pliant.model.labels import normalize_group_name
 
 REPORT_URL_VARIABLE, REPORT_TOKEN_VARIABLE = "PLIANT_REPORT_URL", "PLIANT_REPORT_TOKEN"
@@ -21,23 +22,26 @@ class ProgressReporting(Framework):
     base_url: str
     """The address of the operator: `http://pliant-operator.pliant-system.svc:8082`."""
     secret: bytes
-    """The HMAC key that all operator replicas of a cluster share."""
+    """The secret that all operator replicas of a cluster share."""
 
     @property
     def name(self) -> str:
         return "reporting"
 
     def shared_environment(self, job: Job) -> Mapping[str, str]:
-        return {REPORT_TOKEN_VARIABLE: report_token(self.secret, report_path(job))}
+        return {REPORT_TOKEN_VARIABLE: derive_job_key(self.secret, KeyPurpose.REPORTS, key_scope(job))}
 
     def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
         replica = f"{normalize_group_name(rank.group.name)}-{rank.index}"
         return {REPORT_URL_VARIABLE: f"{self.base_url.rstrip('/')}{report_path(job)}{replica}"}
 
 
-def report_token(secret: bytes, path: str) -> str:
-    """Return the HMAC that authenticates reports of the job of a path."""
-    return hmac.digest(secret, path.encode(), "sha256").hex()[:32]
+def is_valid_report_token(secret: bytes, token: str, scope: KeyScope, path: str) -> bool:
+    """Return whether a token authenticates reports of a job, which are posted below a path."""
+    # Pods of earlier versions of the operator carry a hash of the path.
+    earlier = hmac.digest(secret, path.encode(), "sha256").hex()[:32]
+    expected = derive_job_key(secret, KeyPurpose.REPORTS, scope)
+    return is_same_key(token, expected) or is_same_key(token, earlier)
 
 
 def report_path(job: Job) -> str:

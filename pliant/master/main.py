@@ -8,21 +8,25 @@ import os
 import signal
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import fields
+from functools import partial
 from math import inf, nan
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
-from pliant.errors import ApiError, InvalidSpec, NotFound, PliantError, UserError
+from pliant.errors import ApiError, Forbidden, InvalidSpec, NotFound, PliantError, UserError
 from pliant.kube.client import KubeClient
 from pliant.kube.client_config import create_transport
 from pliant.master.brain.timing import BrainTiming
 from pliant.master.checkpoint import ConfigMapMasterStateStore
+from pliant.master.control.keyless_members import find_keyless_members
 from pliant.master.control.loop import MasterLoop
 from pliant.master.control.parsing import parse_elastic_job
 from pliant.master.control.scale_plans import ELASTIC_JOBS, elastic_job_owner_reference
 from pliant.master.model import JobCompletion, MasterJobSpec
+from pliant.master.server.authentication import ApiKeys, read_api_keys
 from pliant.master.server.service import MasterService, ServiceTiming
 from pliant.runtime.clock import SystemClock
 from pliant.runtime.log_setup import TextFormatter
@@ -33,7 +37,10 @@ RESTART_MASTER_EXIT_CODE = 3
 TERMINATED_EXIT_CODE = 143
 INITIAL_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 1.0, 15.0
 INVALID_SPEC_TIMEOUT_SECONDS = 60.0  # how long an invalid ElasticJob may stay invalid before the master fails
+FORBIDDEN_TIMEOUT_SECONDS = 60.0  # how long a permission may be missing: a new role takes effect after a while
 TERMINATION_LOG_PATH = Path("/dev/termination-log")
+
+T = TypeVar("T")
 
 log = logging.getLogger("pliant.master")
 
@@ -111,9 +118,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 async def _run_until_terminated(args: Namespace) -> int:
-    clock = SystemClock()
+    clock, keys = SystemClock(), read_api_keys(os.environ)
     transport = create_transport(None, None, clock.now)
-    task = asyncio.ensure_future(_run_master(KubeClient(transport), args, clock))
+    task = asyncio.ensure_future(_run_master(KubeClient(transport), args, clock, keys))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     try:
         completion = await task
@@ -126,17 +133,23 @@ async def _run_until_terminated(args: Namespace) -> int:
     return _report_exit(f"the job has failed: {completion.reason}", JOB_FAILED_EXIT_CODE)
 
 
-async def _run_master(client: KubeClient, args: Namespace, clock: SystemClock) -> JobCompletion:
+async def _run_master(client: KubeClient, args: Namespace, clock: SystemClock, keys: ApiKeys) -> JobCompletion:
     job = await _wait_for_job(client, args)
     identity = f"{os.environ.get('POD_NAME') or os.uname().nodename} {clock.now().isoformat()}"
     store = ConfigMapMasterStateStore(client, job.namespace, elastic_job_owner_reference(job), identity)
     min_workers = max(job.roles["worker"].min_size, 1) if "worker" in job.roles else 1
     timing = service_timing_from_arguments(args)
     service = MasterService(job.uid, store=store, clock=clock, timing=timing, min_workers=min_workers)
-    has_state = await _load_service_state(service)
+    has_state = await _retry_until_answered("read the saved state", service.load_saved_state)
+    service.keyless_members = await _retry_until_answered(
+        "list the members", partial(find_keyless_members, client, job)
+    )
     log.info("master started", extra={"job": f"{job.namespace}/{job.name}", "has_state": has_state})
+    if service.keyless_members:
+        names = ", ".join(sorted(map(str, service.keyless_members)))
+        log.warning("requests need no key until the members without one have ended", extra={"members": names})
     loop = MasterLoop(client, job, service, clock, brain_timing_from_arguments(args))
-    serving = asyncio.create_task(service.serve_until_cancelled(None, args.port))
+    serving = asyncio.create_task(service.serve_until_cancelled(keys, None, args.port))
     controlling = asyncio.create_task(loop.run_until_job_ends())
     try:
         await asyncio.wait((serving, controlling), return_when=asyncio.FIRST_COMPLETED)
@@ -151,10 +164,11 @@ async def _run_master(client: KubeClient, args: Namespace, clock: SystemClock) -
 
 async def _wait_for_job(client: KubeClient, args: Namespace) -> MasterJobSpec:
     """Read the job, with retries while the API server is unreachable or the job is invalid."""
+    read_job = partial(client.get, ELASTIC_JOBS, args.namespace, args.job_name)
     delay, waited = INITIAL_BACKOFF_SECONDS, 0.0
     while True:
         try:
-            raw: dict[str, Any] = await client.get(ELASTIC_JOBS, args.namespace, args.job_name)
+            raw: dict[str, Any] = await _retry_until_answered("read the ElasticJob", read_job)
             return parse_elastic_job(raw)
         except InvalidSpec as error:
             # The user may be editing the job: a spec that is corrected soon must not fail it.
@@ -164,19 +178,24 @@ async def _wait_for_job(client: KubeClient, args: Namespace) -> MasterJobSpec:
                 raise
         except NotFound:
             raise UserError(f'ElasticJob "{args.job_name}" not found in namespace {args.namespace}') from None
-        except ApiError as error:
-            log.warning("cannot read the ElasticJob", extra={"error": str(error)})
         await asyncio.sleep(delay)
         delay = min(2 * delay, MAX_BACKOFF_SECONDS)
 
 
-async def _load_service_state(service: MasterService) -> bool:
-    delay = INITIAL_BACKOFF_SECONDS
+async def _retry_until_answered(action: str, call: Callable[[], Awaitable[T]]) -> T:
+    """Call the API server until it answers; raise PliantError if a permission stays missing."""
+    delay, forbidden_for = INITIAL_BACKOFF_SECONDS, 0.0
     while True:
         try:
-            return await service.load_saved_state()
+            return await call()
+        except NotFound:
+            raise
         except ApiError as error:
-            log.warning("cannot read the saved state", extra={"error": str(error)})
+            log.warning(f"cannot {action}", extra={"error": str(error)})
+            forbidden_for = forbidden_for + delay if isinstance(error, Forbidden) else 0.0
+            if forbidden_for > FORBIDDEN_TIMEOUT_SECONDS:
+                fix = "grant it (docs/elasticjob.md, Permissions), or name no account in the template of the master"
+                raise PliantError(f"the service account of the master lacks a permission: {error}; {fix}") from None
         await asyncio.sleep(delay)
         delay = min(2 * delay, MAX_BACKOFF_SECONDS)
 

@@ -8,7 +8,13 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
+from pliant.errors import UserError
+
 MIB = 1024**2
+
+
+class MasterBusy(UserError):
+    """The master serves as many processes or waiting requests as it can."""
 
 
 class MemberKey(NamedTuple):

@@ -34,10 +34,16 @@ class CreateConfigMap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantMasterAccess:
-    """Bind the service account of the job's master to the role it needs in its namespace."""
+    """Create the service account of the job's master, and bind it to the role it needs in its namespace."""
 
     service_account: str
-    should_create_account: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckMasterAccess:
+    """Check that the service account that the user named for the master has the permissions it needs."""
+
+    service_account: str
 
 
 class PodDeletionReason(StrEnum):
@@ -94,6 +100,7 @@ Action = (
     | CreateService
     | CreateConfigMap
     | GrantMasterAccess
+    | CheckMasterAccess
     | DeletePod
     | DeleteService
     | DeleteScalePlan

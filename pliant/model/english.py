@@ -219,6 +219,10 @@ TEMPLATES: Final[Mapping[str, str | Callable[[Message], str]]] = {
     MessageReason.INVALID_SPEC: "{message}",
     MessageReason.SPEC_REJECTED: "the job continues with the last accepted spec: {message}",
     MessageReason.FAILED_GRANT_ACCESS: "{message}",
+    MessageReason.MASTER_ACCESS_MISSING: (
+        "service account {account} of the master may not {missing}: run `kubectl create rolebinding {role}-{account} "
+        "--namespace {namespace} --role {role} --serviceaccount {namespace}:{account}`, or name no account"
+    ),
     MessageReason.EVENTS_SUPPRESSED: "further events with this reason are only counted",
     MessageReason.STATUS_PRUNED: "{message}",
     MessageReason.STATUS_REJECTED: "the API server rejects a status: {error}; {fix}",

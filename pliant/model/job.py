@@ -186,6 +186,8 @@ class Master:
     """How long it may run without requesting members before it is restarted; None if it retries by itself."""
     completion_timeout: timedelta = timedelta(minutes=2)
     """How long it may take to end a job whose members have succeeded."""
+    checks_keys: bool = False
+    """Whether it accepts requests only with the keys of its job."""
 
     @property
     def manual_plan_timeout(self) -> timedelta:

@@ -114,6 +114,7 @@ class MessageReason(StrEnum):
     INVALID_SPEC = "InvalidSpec"
     SPEC_REJECTED = "SpecRejected"
     FAILED_GRANT_ACCESS = "FailedGrantAccess"
+    MASTER_ACCESS_MISSING = "MasterAccessMissing"
     EVENTS_SUPPRESSED = "EventsSuppressed"
     STATUS_PRUNED = "StatusPruned"
     STATUS_REJECTED = "StatusRejected"

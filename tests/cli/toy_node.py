@@ -30,6 +30,7 @@ from pliant.kube.client import KubeClient
 from pliant.kube.objects import Pod
 from pliant.kube.resources import EVENTS, PODS
 from pliant.runtime.clock import SystemClock
+from tests.builders import KEY_SECRET
 
 JOB = """\
 apiVersion: elasticdeeplearning.ai/v1
@@ -138,7 +139,9 @@ async def _verdict(node: ToyNode, plan: RunPlan, view: RunView) -> RunResult:
     ):
         client = KubeClient(InProcessTransport(api))
         working = tasks.create_task(node.run(client))
-        verdict = await RunSession(client, plan, view, tasks).run_jobs(asyncio.get_running_loop().time(), Path("/"))
+        verdict = await RunSession(client, plan, view, tasks, KEY_SECRET).run_jobs(
+            asyncio.get_running_loop().time(), Path("/")
+        )
         view.close()
         working.cancel()
         return verdict

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from pliant.controllers.operator import Operator
+from pliant.controllers.progress_reports import ProgressReceiver
 from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
 from pliant.embedded.apiserver.server import ApiServer
 from pliant.embedded.registry.kind_registry import KindRegistry
@@ -20,6 +21,7 @@ from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, EVENTS, PODS, Resource
 from pliant.kube.transport.base import Transport
 from pliant.model.operator_config import OperatorConfig
+from tests.builders import KEY_SECRET
 from tests.faults.stand_in_node import FOR_EVER, Script, StandInNodes
 from tests.virtual_time import VirtualClock
 
@@ -131,6 +133,7 @@ async def staged(
     through: Callable[[Transport], Transport] = lambda transport: transport,
     *,
     knows_plans: bool = True,
+    key_secret: bytes | None = KEY_SECRET,
 ) -> AsyncIterator[Stage]:
     """A cluster on virtual time, with nodes and an operator, which may have a transport of its own."""
     clock = VirtualClock()
@@ -143,7 +146,14 @@ async def staged(
         nodes = StandInNodes(client, script)
         await nodes.register()
         own = KubeClient(through(InProcessTransport(api)))
-        operator = Operator(own, clock, frontends=[ElasticJobFrontend()], config=rules or OperatorConfig())
+        operator = Operator(
+            own,
+            clock,
+            frontends=[ElasticJobFrontend()],
+            config=rules or OperatorConfig(),
+            key_secret=key_secret,
+            progress_receiver=ProgressReceiver(own, clock, key_secret, "http://operator:8082") if key_secret else None,
+        )
         tasks = [asyncio.create_task(each) for each in (nodes.run(), operator.run())]
         await operator.wait_ready()
         try:

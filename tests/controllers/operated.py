@@ -17,6 +17,7 @@ from pliant.frontends import FRONTENDS
 from pliant.frontends.frontend import Frontend, required_crds
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS
+from tests.builders import KEY_SECRET
 from tests.virtual_time import VirtualClock
 
 
@@ -37,7 +38,7 @@ async def operated(*frontends: Frontend) -> AsyncIterator[KubeClient]:
         client = KubeClient(InProcessTransport(api))
         for frontend in frontends:
             await client.create(CRDS, None, frontend.crd())
-        async with operating(Operator(client, clock)):
+        async with operating(Operator(client, clock, key_secret=KEY_SECRET)):
             yield client
 
 

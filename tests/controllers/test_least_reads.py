@@ -17,6 +17,7 @@ from pliant.frontends import FRONTENDS
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import EVENTS
 from pliant.kube.transport.base import Reply, Request, StreamReply
+from tests.builders import KEY_SECRET
 from tests.controllers.operated import install_kinds, operating
 from tests.edits.jobs import KINDS, job_of
 from tests.embedded.serving import serving
@@ -49,7 +50,7 @@ async def test_pods_and_services_are_read_by_label_and_nobodys_secrets_or_config
     async with serving() as served:
         await install_kinds(served.client)
         transport = Recording(served.transport)
-        async with operating(Operator(KubeClient(transport), VirtualClock())):
+        async with operating(Operator(KubeClient(transport), VirtualClock(), key_secret=KEY_SECRET)):
             for kind in KINDS:
                 job = job_of(kind)
                 job["metadata"]["name"] = f"{kind[1]}-{kind[0]}".lower().replace(".", "-")
@@ -68,7 +69,7 @@ async def test_values_of_variables_are_in_no_log_and_no_event(caplog: pytest.Log
     caplog.set_level(logging.DEBUG)
     async with serving() as served:
         await install_kinds(served.client)
-        async with operating(Operator(KubeClient(served.transport), VirtualClock())):
+        async with operating(Operator(KubeClient(served.transport), VirtualClock(), key_secret=KEY_SECRET)):
             for kind in KINDS:
                 variable = msgspec.json.encode([{"name": "PASSWORD", "value": CANARY}])
                 text = msgspec.json.encode(job_of(kind)).replace(b'"image":', b'"env":' + variable + b',"image":')

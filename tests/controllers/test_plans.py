@@ -37,19 +37,6 @@ async def test_a_master_gets_an_account_with_rights_and_a_service() -> None:
 
 
 @on_virtual_time
-async def test_a_master_with_an_account_of_its_own_keeps_it() -> None:
-    async with staged() as stage:
-        spec = {"serviceAccountName": "mine", "containers": [{"name": "trainer"}]}
-        worker = {"template": {"spec": {"containers": [{"name": "trainer", "image": "train"}]}}}
-        await stage.submit(replicaSpecs={"dlrover-master": {"template": {"spec": spec}}, "worker": worker})
-        await passing(MOMENT)
-        assert (await stage.pods())[f"{MASTER}-0"]["spec"]["serviceAccountName"] == "mine"
-        assert not await stage.is_there(SERVICE_ACCOUNTS, MASTER)
-        bound = await stage.client.get(ROLE_BINDINGS_RESOURCE, SPACE, MASTER)
-        assert bound["subjects"] == [{"kind": "ServiceAccount", "name": "mine", "namespace": SPACE}]
-
-
-@on_virtual_time
 async def test_plans_are_carried_out_one_after_the_other() -> None:
     async with staged() as stage:
         await stage.submit()

@@ -23,6 +23,7 @@ from pliant.frontends.status.rejection import find_rejection
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CONFIG_MAPS, CRDS, EVENTS, PODS
 from pliant.runtime.clock import Clock
+from tests.builders import KEY_SECRET
 from tests.edits.stage import without_rules
 from tests.frontends import elasticjob, kubeflow, paddle, paddle_batch, raw
 from tests.virtual_time import VirtualClock, on_virtual_time, passing
@@ -111,7 +112,7 @@ class Stage:
         self._running: asyncio.Task[None] | None = None
 
     async def start_operator(self) -> None:
-        self._running = asyncio.create_task(Operator(self.client, self.clock).run())
+        self._running = asyncio.create_task(Operator(self.client, self.clock, key_secret=KEY_SECRET).run())
         await passing(SHORT)
 
     async def stop_operator(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import json
 import random
 from collections.abc import AsyncIterator
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pliant.cli.cluster.progress_receiver import get_or_create_report_key
+from pliant.cli.cluster.progress_receiver import get_or_create_secret
 from pliant.controllers.progress_reports import STATUS_WRITE_INTERVAL_SECONDS, ProgressReceiver
 from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
 from pliant.embedded.apiserver.server import ApiServer
@@ -23,6 +24,7 @@ from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS
 from pliant.model.framework import Rank
+from pliant.model.job_keys import KeyPurpose, derive_job_key, key_scope
 from pliant.runtime.http_server import HttpResponse, PostRequest
 from tests.faults.rig import JOBS
 from tests.frontends.raw import raw_group, raw_job
@@ -41,6 +43,7 @@ class Office:
         job = AITrainingJobFrontend().parse(raw)
         rank = Rank(group=job.groups[0], index=1, attempt=0)
         contract = self.desk.reporting
+        self.scope = key_scope(job)
         self.variables = {**contract.shared_environment(job), **contract.environment(job, rank, "main")}
 
     def report(self, body: Any, *, url: str = "", token: str | None = None) -> HttpResponse:
@@ -117,6 +120,18 @@ async def test_only_members_of_a_job_report_about_it() -> None:
         assert SECRET.decode() not in str(here.variables)
 
 
+@on_virtual_time
+async def test_members_that_an_earlier_operator_started_still_report_and_keys_of_other_purposes_do_not() -> None:
+    async with office() as here:
+        path = here.variables[REPORT_URL_VARIABLE].removeprefix(BASE).rpartition("/")[0] + "/"
+        earlier = hmac.digest(SECRET, path.encode(), "sha256").hex()[:32]
+        assert here.report({"step": 1}, token=earlier).status is HTTPStatus.ACCEPTED
+        for purpose in KeyPurpose:
+            status = here.report({"step": 1}, token=derive_job_key(SECRET, purpose, here.scope)).status
+            is_theirs = purpose is KeyPurpose.REPORTS
+            assert status is (HTTPStatus.ACCEPTED if is_theirs else HTTPStatus.UNAUTHORIZED)
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [
@@ -148,6 +163,6 @@ async def test_reports_about_a_job_that_is_gone_end_there() -> None:
 @on_virtual_time
 async def test_operators_that_start_at_once_agree_on_one_secret() -> None:
     async with office() as here:
-        first, second = await asyncio.gather(*(get_or_create_report_key(here.client, "default", "x") for _ in range(2)))
-        assert first == second == await get_or_create_report_key(here.client, "default", "x")
+        first, second = await asyncio.gather(*(get_or_create_secret(here.client, "default", "x") for _ in range(2)))
+        assert first == second == await get_or_create_secret(here.client, "default", "x")
         assert len(first) == 32

@@ -20,6 +20,7 @@ from pliant.frontends.kubeflow.mpi import MPIJobFrontend
 from pliant.frontends.kubeflow.pytorch import PyTorchJobFrontend
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, EVENTS, NODES, PODS, SERVICES, Resource
+from tests.builders import KEY_SECRET
 from tests.scenarios.messages import message_of, text_of
 from tests.virtual_time import VirtualClock, on_virtual_time, passing
 
@@ -51,7 +52,7 @@ async def a_cluster() -> AsyncIterator[tuple[KubeClient, VirtualClock]]:
 @asynccontextmanager
 async def operated(client: KubeClient, clock: VirtualClock) -> AsyncIterator[None]:
     """Our operator at work."""
-    running = asyncio.create_task(Operator(client, clock).run())
+    running = asyncio.create_task(Operator(client, clock, key_secret=KEY_SECRET).run())
     await passing(timedelta(seconds=5))
     try:
         yield

@@ -25,6 +25,7 @@ from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, PODS, Resource
 from pliant.model.labels import ATTEMPT_LABEL, REPLICA_GROUP_LABEL
 from pliant.model.state import JobPhase
+from tests.builders import KEY_SECRET
 from tests.edits.jobs import NAME, KindKey, Raw, job_of
 from tests.faults.stand_in_node import FOR_EVER, StandInNodes
 from tests.virtual_time import VirtualClock, passing
@@ -169,7 +170,7 @@ async def running_job(kind: KindKey, *, is_lax: bool = False) -> AsyncIterator[S
         await client.create(PRIORITY_CLASSES, None, {**PRIORITY_CLASS, "metadata": {"name": "other"}})
         nodes = StandInNodes(client, lambda group, index, attempt: FOR_EVER)
         await nodes.register()
-        operator = Operator(client, clock, frontends=[stage.frontend])
+        operator = Operator(client, clock, frontends=[stage.frontend], key_secret=KEY_SECRET)
         tasks = [asyncio.create_task(each) for each in (nodes.run(), operator.run())]
         await passing(PATIENCE)
         if stage.frontend.plan_frontend is not None:

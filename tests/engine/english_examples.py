@@ -205,6 +205,13 @@ EXAMPLES: dict[MessageReason, tuple[Message, str]] = {
         "the job continues with the last accepted spec: spec.replicaSpecs.ps: cannot be removed",
     ),
     R.FAILED_GRANT_ACCESS: (message(R.FAILED_GRANT_ACCESS, message="forbidden"), "forbidden"),
+    R.MASTER_ACCESS_MISSING: (
+        message(R.MASTER_ACCESS_MISSING, account="mine", namespace="team", missing="list pods", role="demo-master"),
+        (
+            "service account mine of the master may not list pods: run `kubectl create rolebinding demo-master-mine "
+            "--namespace team --role demo-master --serviceaccount team:mine`, or name no account"
+        ),
+    ),
     R.EVENTS_SUPPRESSED: (message(R.EVENTS_SUPPRESSED), "further events with this reason are only counted"),
     R.STATUS_PRUNED: (
         message(R.STATUS_PRUNED, message="the installed CRD prunes status.pliant"),

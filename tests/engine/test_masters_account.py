@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from pliant.frameworks import resolve_framework
-from pliant.model.actions import CreatePod, GrantMasterAccess
+from pliant.model.actions import CheckMasterAccess, CreatePod, GrantMasterAccess
 from pliant.model.observed import Observed
 from tests.builders import NOON, StoredJob, decide_stored
 from tests.engine.mastered import MASTER, elastic_job
@@ -15,13 +15,16 @@ from tests.engine.rulings import actions_of
 OURS = "elasticjob-demo-dlrover-master"
 
 
-def begun(job: StoredJob) -> tuple[GrantMasterAccess, dict[str, Any]]:
-    """What a master is granted when its job begins, and the spec of its pod; the grant comes first."""
+Access = GrantMasterAccess | CheckMasterAccess
+
+
+def begun(job: StoredJob) -> tuple[Access, dict[str, Any]]:
+    """What is done for the account of a master when its job begins, and the spec of its pod, which comes second."""
     decision = decide_stored(job, Observed(), resolve_framework(job), NOON)
-    grant, pod = (each for each in actions_of(decision) if isinstance(each, GrantMasterAccess | CreatePod))
-    assert isinstance(grant, GrantMasterAccess)
+    access, pod = (each for each in actions_of(decision) if isinstance(each, Access | CreatePod))
+    assert isinstance(access, Access)
     assert isinstance(pod, CreatePod)
-    return grant, dict(pod.manifest["spec"])
+    return access, dict(pod.manifest["spec"])
 
 
 def with_account(job: StoredJob, **fields: str) -> StoredJob:
@@ -33,12 +36,12 @@ def with_account(job: StoredJob, **fields: str) -> StoredJob:
 
 def test_a_master_runs_under_an_account_that_is_made_for_it() -> None:
     grant, pod = begun(elastic_job())
-    assert grant == GrantMasterAccess(service_account=OURS, should_create_account=True)
+    assert grant == GrantMasterAccess(service_account=OURS)
     assert pod["serviceAccountName"] == OURS
 
 
-def test_an_account_that_its_author_names_is_used_and_not_made() -> None:
+def test_an_account_that_its_author_names_is_checked_and_neither_made_nor_given_anything() -> None:
     for field in ("serviceAccountName", "serviceAccount"):
         grant, pod = begun(with_account(elastic_job(), **{field: "people"}))
-        assert grant == GrantMasterAccess(service_account="people", should_create_account=False)
+        assert grant == CheckMasterAccess(service_account="people")
         assert pod["serviceAccountName"] == "people"

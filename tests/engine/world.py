@@ -9,6 +9,7 @@ from typing import Any, assert_never
 
 from pliant.model.actions import (
     Action,
+    CheckMasterAccess,
     CreateConfigMap,
     CreatePod,
     CreateService,
@@ -169,7 +170,7 @@ class World:
             case DeleteService(name=name, uid=uid):
                 if name in self.services and self.services[name].uid == uid:
                     del self.services[name]
-            case GrantMasterAccess():
+            case GrantMasterAccess() | CheckMasterAccess():
                 self.granted += 1
             case DeleteScalePlan(name=name, uid=uid):
                 if name in self.plans and self.plans[name].uid == uid:

@@ -13,6 +13,7 @@ import yaml
 
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CONFIG_MAPS, PODS
+from tests.scenarios.cluster import Site
 from tests.scenarios.elastic import ElasticScene, master
 from tests.scenarios.scene import fresh_name, played
 
@@ -145,3 +146,53 @@ async def test_a_job_that_fails_says_why(stage: MasteredScene) -> None:
     words = told["status"]["containerStatuses"][0]["state"]["terminated"]
     assert words["exitCode"] == 1
     assert "failed with exit code 3 after 1 restart" in words["message"]
+
+
+LEARN_UNTIL_TOLD = """
+import os, time
+from pliant import training
+job = training.join()
+for shard in job.shards("train", size=3, shard_size=1):
+    while shard.start == 1 and not os.path.exists("/shared/go"):
+        time.sleep(0.05)  # until the stranger has tried
+    print("learned", shard.start, flush=True)
+"""
+ATTACK = """
+import json, sys, urllib.request, urllib.error
+for path, body in (
+    ("", {"name": "train", "size": 3, "shard_size": 1}),
+    ("/train/next", {"member": "worker-0"}),
+    ("/train/report", {"member": "worker-0", "done": [0, 1, 2]}),
+):
+    try:
+        urllib.request.urlopen(sys.argv[1] + path, json.dumps(body).encode(), timeout=10)
+        print(200, flush=True)
+    except urllib.error.HTTPError as error:
+        print(error.code, error.read().decode(), flush=True)
+"""
+
+
+@pytest.mark.deep  # what a master answers, tests/master/test_keys.py shows
+async def test_pods_of_another_namespace_cannot_end_a_job(stage: MasteredScene, client: KubeClient, site: Site) -> None:
+    shared = site.user.home / fresh_name()
+    shared.mkdir()
+    job = sleepers("victim", ["python", "-c", LEARN_UNTIL_TOLD], replicas=1)
+    pod = job["spec"]["replicaSpecs"]["worker"]["template"]["spec"]
+    pod["volumes"] = [{"name": "shared", "hostPath": {"path": str(shared)}}]
+    pod["containers"][0]["volumeMounts"] = [{"name": "shared", "mountPath": "/shared"}]
+    await stage.submit(job)
+    await stage.until(lambda: stage.running("victim"), "its worker")
+    async with played(MasteredScene(client, fresh_name())) as elsewhere:
+        url = f"http://elasticjob-victim-dlrover-master.{stage.namespace}:50001/v1/datasets"
+        container = {"name": "main", "image": "none", "command": ["python", "-c", ATTACK, url]}
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stranger"}}
+        spec = {"restartPolicy": "Never", "containers": [container]}
+        await client.create(PODS, elsewhere.namespace, {**body, "spec": spec})
+        await elsewhere.until(
+            lambda: elsewhere.pods.get("stranger", {}).get("status", {}).get("phase") == "Succeeded", "the attack"
+        )
+        said = (await elsewhere.log("stranger")).splitlines()
+    assert [line.split(" ", 1)[0] for line in said] == ["401", "401", "401"]
+    assert all("$PLIANT_MASTER_KEY" in line for line in said)
+    (shared / "go").touch()
+    await stage.until_phase("victim", "Succeeded")

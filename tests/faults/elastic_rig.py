@@ -23,6 +23,7 @@ from pliant.kube.resources import CRDS, SERVICES
 from pliant.kube.transport.base import Transport
 from pliant.model.operator_config import OperatorConfig
 from tests import virtual_time
+from tests.builders import KEY_SECRET
 from tests.controllers.elastic import SPACE, Stage
 from tests.faults.rig import Ledger
 from tests.faults.seam import Faulty, Mortal
@@ -100,7 +101,7 @@ async def _operators(mortal: Mortal, ledger: Ledger, clock: virtual_time.Virtual
     """The first operator until it dies, then a second one for good."""
 
     def operator(transport: Transport) -> Operator:
-        return Operator(KubeClient(transport), clock, frontends=[KIND], config=BRIEF)
+        return Operator(KubeClient(transport), clock, frontends=[KIND], config=BRIEF, key_secret=KEY_SECRET)
 
     async with asyncio.TaskGroup() as tasks:
         first = tasks.create_task(operator(mortal).run())

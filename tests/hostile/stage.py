@@ -22,6 +22,7 @@ from pliant.frontends import FRONTENDS
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import NAMESPACES
 from pliant.kube.transport.base import Reply, Request
+from tests.builders import KEY_SECRET
 from tests.controllers.operated import install_kinds
 from tests.edits.jobs import KINDS, Raw, job_of
 from tests.edits.stage import PATIENCE, without_schema
@@ -73,7 +74,9 @@ async def cluster(*, is_lax: bool = False) -> AsyncIterator[Cluster]:
             await client.create(NAMESPACES, None, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         nodes = StandInNodes(client, lambda group, index, attempt: FOR_EVER)
         await nodes.register()
-        tasks = [asyncio.create_task(each) for each in (nodes.run(), Operator(client, clock).run())]
+        tasks = [
+            asyncio.create_task(each) for each in (nodes.run(), Operator(client, clock, key_secret=KEY_SECRET).run())
+        ]
         await passing(PATIENCE)
         try:
             yield Cluster(api, client)

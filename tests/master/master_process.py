@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from pliant.master.server.service import MasterService, ServiceTiming
+from tests.master.people import KEYS
 
 WAITS = ServiceTiming(
     lease_duration=1.0,
@@ -37,7 +38,7 @@ class FileShelf:
 async def main(port: int, shelf: Path) -> None:
     service = MasterService("uid-1", store=FileShelf(shelf), timing=WAITS)
     await service.load_saved_state()
-    await service.serve_until_cancelled("127.0.0.1", port, lambda port: print(port, flush=True))
+    await service.serve_until_cancelled(KEYS, "127.0.0.1", port, lambda port: print(port, flush=True))
 
 
 if __name__ == "__main__":

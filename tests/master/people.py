@@ -5,8 +5,16 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from pliant.master.model import JobMember, MemberKey, MemberStatus
+from pliant.model.job_keys import KeyPurpose
 
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
+KEYS = {KeyPurpose.MASTER: "to-change", KeyPurpose.MEMBERSHIP: "to-read"}
+KEY_VARIABLES = {"PLIANT_MASTER_KEY": "to-change", "PLIANT_MEMBERSHIP_KEY": "to-read"}
+
+
+def with_key(purpose: KeyPurpose) -> dict[str, str]:
+    """The header of a member."""
+    return {"Authorization": f"Bearer {KEYS[purpose]}"}
 
 
 def node(name: str, status: MemberStatus = MemberStatus.RUNNING, rank: int | None = None) -> JobMember:

@@ -29,7 +29,7 @@ from pliant.master.model import MemberKey
 from pliant.master.server.messages import HeartbeatRequest
 from pliant.master.server.service import MasterService, ServiceTiming
 from tests.faults.seam import FAULTS, Faulty
-from tests.master.people import running
+from tests.master.people import KEYS, running
 from tests.virtual_time import VirtualClock, on_virtual_time
 
 OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "demo"}
@@ -83,7 +83,7 @@ async def test_a_master_that_was_replaced_cannot_write_any_more() -> None:
         assert await second.load_saved_state()
         first.request_save()
         with pytest.raises(MasterSuperseded, match="second writes elasticjob-demo-dlrover-master-state now"):
-            await first.serve_until_cancelled("127.0.0.1", 0)
+            await first.serve_until_cancelled(KEYS, "127.0.0.1", 0)
 
 
 @pytest.mark.parametrize("fault", FAULTS)

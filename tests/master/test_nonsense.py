@@ -19,7 +19,7 @@ from pliant.master.data.shards import MAX_UNRECORDED_SHARDS, DatasetSpec, Member
 from pliant.master.server.messages import DatasetRegistration, HeartbeatRequest, RendezvousJoinRequest, decode_message
 from pliant.master.server.service import MasterService
 from tests.controllers.elastic import JOBS, PLANS, SPACE, foreign_pod
-from tests.master.people import running
+from tests.master.people import KEY_VARIABLES, running
 from tests.master.test_service import serving
 from tests.master.test_steering import mastered
 from tests.virtual_time import on_virtual_time, passing
@@ -93,6 +93,7 @@ async def test_a_generation_or_round_from_nowhere_moves_nobody() -> None:
 
 def test_claims_far_ahead_do_not_make_a_list_of_the_whole_data_set() -> None:
     service = MasterService("u")
+    service.dispatcher.load_state(service.dispatcher.dump_state())  # as a successor: it does not know what was assigned
     service.register_dataset(DatasetSpec(name="d", size=2**40, shard_size=1))
     holder = MemberProcess(running(1)[0].key, 0)
     service.record_shard_report("d", holder, [MAX_UNRECORDED_SHARDS - 1], [])
@@ -125,6 +126,8 @@ def test_a_mistake_of_the_master_is_not_the_end_of_its_job(monkeypatch: pytest.M
         raise ZeroDivisionError
 
     monkeypatch.setattr(program, "create_transport", mistaken)
+    for variable, value in KEY_VARIABLES.items():
+        monkeypatch.setenv(variable, value)
     assert program.main(["--job_name", "demo"]) == program.RESTART_MASTER_EXIT_CODE
 
 

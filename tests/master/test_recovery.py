@@ -26,7 +26,7 @@ class Worker:
         self.learned: Counter[int] = Counter()
 
     def beat(self, work: ShardDispatcher) -> None:
-        work.mark_shards_done({"train": self.finished})
+        work.mark_shards_done({"train": self.finished}, self.holder)
         work.assign_reported_shards(self.holder, {"train": self.holding})
         work.stop_awaiting_reports({self.holder.member})
 
@@ -36,7 +36,7 @@ class Worker:
             self.learned[position] += 1
             self.finished.append(position)
         self.holding = []
-        work.mark_shards_done({"train": self.finished})
+        work.mark_shards_done({"train": self.finished}, self.holder)
         work.stop_awaiting_reports({self.holder.member})
         if not work.is_awaiting_reports:
             work.get_dataset("train").assign_reported_shards(self.holder, [], release_others=True)

@@ -13,7 +13,8 @@ import pytest
 
 from pliant.master.model import MemberKey, MemberStatus
 from pliant.master.server.service import MasterService, ServiceTiming
-from tests.master.people import node, running
+from pliant.model.job_keys import KeyPurpose
+from tests.master.people import KEYS, node, running, with_key
 
 WAITS = ServiceTiming(pending_wait=0.2, join_wait=0.5, settle_time=0.1, throughput_window=0.2, heartbeat_interval=0.1)
 
@@ -26,12 +27,13 @@ class Caller:
         self.status = 0
 
     async def post(self, path: str, member: str = "", **body: Any) -> Any:
-        async with self._session.post(path, json={**body, **({"member": member} if member else {})}) as reply:
+        json, headers = {**body, **({"member": member} if member else {})}, with_key(KeyPurpose.MASTER)
+        async with self._session.post(path, json=json, headers=headers) as reply:
             self.status = reply.status
             return await reply.json()
 
     async def get(self, path: str) -> Any:
-        async with self._session.get(path) as reply:
+        async with self._session.get(path, headers=with_key(KeyPurpose.MEMBERSHIP)) as reply:
             self.status = reply.status
             return await reply.json() if reply.content_type == "application/json" else await reply.text()
 
@@ -39,7 +41,7 @@ class Caller:
 @asynccontextmanager
 async def serving(service: MasterService) -> AsyncIterator[Caller]:
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    task = asyncio.create_task(service.serve_until_cancelled("127.0.0.1", 0, port.set_result))
+    task = asyncio.create_task(service.serve_until_cancelled(KEYS, "127.0.0.1", 0, port.set_result))
     connector = aiohttp.TCPConnector(limit=0)
     try:
         async with aiohttp.ClientSession(f"http://127.0.0.1:{await port}", connector=connector) as session:

@@ -26,7 +26,7 @@ def learn_all(data: ShardedDataset, holder: MemberProcess) -> list[DataShard]:
     learned: list[DataShard] = []
     while (shard := data.take_next(holder)) is not None:
         learned.append(shard)
-        data.mark_shard_done(shard.position)
+        data.mark_shard_done(shard.position, holder)
     return learned
 
 
@@ -74,6 +74,7 @@ class Play:
         self.data = data_set(size=shards, shard_size=1)
         self.hands: dict[MemberProcess, list[int]] = {worker: [] for worker in WORKERS}
         self.learned: Counter[int] = Counter()
+        self.last_learner: dict[int, MemberProcess] = {}
         self.counted = 0
         self.lost = 0
 
@@ -83,9 +84,9 @@ class Play:
             case "take" if (shard := self.data.take_next(worker)) is not None:
                 hand.append(shard.position)
             case "finish" if hand:
-                self.finish(hand.pop(0))
+                self.finish(hand.pop(0), worker)
             case "late" if self.learned:
-                self.counted += self.data.mark_shard_done(min(self.learned))
+                self.counted += self.data.mark_shard_done(min(self.learned), self.last_learner[min(self.learned)])
             case "fail" if hand:
                 self.data.return_failed_shard(hand.pop(), worker)
             case "lose":
@@ -93,16 +94,17 @@ class Play:
             case "reload":
                 self.data = ShardedDataset.from_state(json.loads(json.dumps(self.data.dump_state())))
 
-    def finish(self, position: int) -> None:
+    def finish(self, position: int, worker: MemberProcess) -> None:
         self.learned[position] += 1
-        self.counted += self.data.mark_shard_done(position)
+        self.last_learner[position] = worker
+        self.counted += self.data.mark_shard_done(position, worker)
 
     def end(self) -> None:
         for worker in WORKERS:
             while self.hands[worker]:
                 self.act("finish", worker)
         while (shard := self.data.take_next(WORKERS[0])) is not None:
-            self.finish(shard.position)
+            self.finish(shard.position, WORKERS[0])
 
 
 @given(st.integers(1, 30), ACTS)
@@ -139,15 +141,48 @@ def test_a_shard_that_failed_comes_after_those_of_the_lost() -> None:
     assert [shard.position for shard in learn_all(data, WORKERS[2])][:3] == [1, 0, 2]
 
 
-def test_a_late_report_about_a_shard_that_somebody_else_has_counts_once() -> None:
+def test_a_report_about_a_shard_that_somebody_else_has_counts_for_nothing() -> None:
+    data = data_set()
+    data.take_next(WORKERS[0])
+    assert data.mark_shard_done(0, WORKERS[1]) == 0
+    data.release_shards_of_holders([WORKERS[0]])
+    data.take_next(WORKERS[1])
+    assert data.mark_shard_done(0, WORKERS[0]) == 0
+    assert (data.done_count, data.assigned_count) == (0, 1)
+    assert data.mark_shard_done(0, WORKERS[1]) == 10
+    assert data.mark_shard_done(0, WORKERS[1]) == 0
+    assert data.done_count == 1
+
+
+def test_a_late_report_about_a_shard_that_nobody_else_has_counts_once() -> None:
     data = data_set()
     data.take_next(WORKERS[0])
     data.release_shards_of_holders([WORKERS[0]])
-    data.take_next(WORKERS[1])
-    assert data.mark_shard_done(0) == 10
-    assert data.mark_shard_done(0) == 0
-    assert not data.return_failed_shard(0, WORKERS[1])
-    assert data.done_count == 1
+    assert data.mark_shard_done(0, WORKERS[1]) == 0
+    assert data.mark_shard_done(0, WORKERS[0]) == 10
+    assert data.mark_shard_done(0, WORKERS[0]) == 0
+    assert (data.done_count, data.assigned_count) == (1, 0)
+
+
+def test_shards_that_nobody_was_given_are_neither_claimed_nor_done() -> None:
+    data = data_set()
+    data.take_next(WORKERS[0])
+    data.release_shards_of_holders([WORKERS[0]])
+    assert sum(data.mark_shard_done(position, WORKERS[1]) for position in range(10)) == 0
+    data.assign_reported_shards(WORKERS[1], range(10))
+    assert (data.done_count, data.assigned_count, data.available_count) == (0, 0, 10)
+
+
+def test_a_new_master_believes_reports_it_cannot_check_only_while_members_of_the_last_one_may_send_them() -> None:
+    work = ShardDispatcher(lease_seconds=60.0)
+    work.register_dataset(DatasetSpec(name="train", size=100, shard_size=10))
+    again = ShardDispatcher(lease_seconds=60.0)
+    again.load_state(json.loads(json.dumps(work.dump_state())))
+    assert again.mark_shards_done({"train": [0]}, WORKERS[0]) == 10
+    again.end_recovery()
+    assert again.mark_shards_done({"train": [1]}, WORKERS[0]) == 0
+    again.assign_reported_shards(WORKERS[0], {"train": [2]})
+    assert again.get_dataset("train").assigned_count == 0
 
 
 def test_a_late_word_of_failure_does_not_take_a_shard_from_somebody_else() -> None:
@@ -201,7 +236,7 @@ def test_shards_given_out_after_the_last_save_are_not_given_out_twice_when_their
         data.take_next(worker)
     forgetful = ShardedDataset.from_state(saved)
     forgetful.assign_reported_shards(WORKERS[2], [2])
-    assert forgetful.mark_shard_done(3) == 10
+    assert forgetful.mark_shard_done(3, WORKERS[3]) == 10
     assert [shard.position for shard in learn_all(forgetful, WORKERS[0])] == [0, 1, 4, 5, 6, 7, 8, 9]
     assert forgetful.assigned_count == 1
 
@@ -238,4 +273,4 @@ def test_nonsense_is_refused_with_its_field(wrong: dict[str, int], words: str) -
 
 def test_a_position_that_nobody_can_have_is_refused() -> None:
     with pytest.raises(InvalidSpec, match="shard 10 of dataset train is not assigned"):
-        data_set().mark_shard_done(10)
+        data_set().mark_shard_done(10, WORKERS[0])

@@ -17,6 +17,9 @@ from typing import Any
 
 import pytest
 
+from pliant.model.job_keys import KeyPurpose
+from tests.master.people import KEY_VARIABLES, with_key
+
 ROOT = Path(__file__).parents[2]
 PROGRAMS: list[subprocess.Popen[str]] = []
 LEARN = """
@@ -32,7 +35,7 @@ for shard in job.shards("train", size=400, shard_size=2, shuffle=1):
 
 def program(script: str, **variables: str) -> subprocess.Popen[str]:
     plain = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
-    env = {**plain, "PYTHONPATH": str(ROOT), "JOB_UID": "uid-1", **variables}
+    env = {**plain, "PYTHONPATH": str(ROOT), "JOB_UID": "uid-1", **KEY_VARIABLES, **variables}
     pipe = subprocess.PIPE
     begun = subprocess.Popen([sys.executable, "-c", script], env=env, stdout=pipe, stderr=pipe, text=True)
     PROGRAMS.append(begun)
@@ -82,7 +85,8 @@ class Master:
     def ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(f"http://{self.address}{path}", data, timeout=10) as reply:
+        headers = with_key(KeyPurpose.MEMBERSHIP if body is None else KeyPurpose.MASTER)
+        with opener.open(urllib.request.Request(f"http://{self.address}{path}", data, headers), timeout=10) as reply:
             return json.loads(reply.read())
 
     def worker(self, number: int, script: str = LEARN, **more: str) -> subprocess.Popen[str]:
@@ -265,6 +269,14 @@ def test_a_program_of_another_life_of_the_job_is_sent_away(master: Master) -> No
     worker = master.worker(0, LEARN, JOB_UID="uid-0")
     problem = worker.communicate(timeout=30)[1].splitlines()[-1]
     assert problem.endswith("this master serves the job with uid uid-1, not uid-0")
+
+
+def test_a_program_without_the_key_is_told_which_variable_it_lacks(master: Master) -> None:
+    problem = master.worker(0, LEARN, PLIANT_MASTER_KEY="").communicate(timeout=30)[1]
+    assert "the job's master rejects heartbeats: Authorization: " in problem
+    assert "pliant.training.RequestRejected: Authorization: the key of the job is missing; " in problem
+    assert "$PLIANT_MASTER_KEY" in problem
+    assert master.data_set() == {"done": 0, "assigned": 0, "available": 0}
 
 
 def test_a_program_that_tells_nonsense_is_heard_of_all_the_same(master: Master) -> None:

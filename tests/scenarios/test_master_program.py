@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from pliant.frameworks.master_keys import KEY_VARIABLES
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import SERVICE_ACCOUNTS
 from pliant.model.messages import MessageReason, message
@@ -29,7 +30,9 @@ NAME = "led"
 @asynccontextmanager
 async def program(scene: ElasticScene, site: Site, folder: Path) -> AsyncIterator[Process]:
     """The master at work; it is killed at the end unless it has ended."""
-    account = scene.pods[master(NAME)]["spec"]["serviceAccountName"]
+    pod = scene.pods[master(NAME)]["spec"]
+    account, variables = pod["serviceAccountName"], pod["containers"][0]["env"]
+    keys = {each["name"]: each["value"] for each in variables if each["name"] in KEY_VARIABLES.values()}
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     answer = await scene.client.create(SERVICE_ACCOUNTS, scene.namespace, asked, subresource="token", name=account)
     document = yaml.safe_load(site.kubeconfig.read_text())
@@ -40,7 +43,7 @@ async def program(scene: ElasticScene, site: Site, folder: Path) -> AsyncIterato
         port = str(free.getsockname()[1])
     words = ("-m", "pliant.master", "--namespace", scene.namespace, "--job_name", NAME, "--port", port)
     process = await asyncio.create_subprocess_exec(
-        sys.executable, *words, env={**os.environ, "KUBECONFIG": str(kubeconfig)}, stdout=PIPE, stderr=STDOUT
+        sys.executable, *words, env={**os.environ, **keys, "KUBECONFIG": str(kubeconfig)}, stdout=PIPE, stderr=STDOUT
     )
     try:
         yield process

@@ -1,4 +1,4 @@
-"""Starts the receiver of progress reports for the operator, on a local cluster or on any other."""
+"""Starts the receiver of progress reports, and reads the secret from which the operator derives the keys of jobs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from pliant.controllers.progress_reports import ProgressReceiver
-from pliant.controllers.rbac.permissions import report_secret_name
-from pliant.errors import AlreadyExists, ApiError, NotFound, UnsupportedEnvironment
+from pliant.controllers.rbac.permissions import key_secret_name
+from pliant.errors import AlreadyExists, Forbidden, NotFound, UnsupportedEnvironment
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import SECRETS
 from pliant.runtime.clock import SystemClock
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pliant.embedded.cluster import EmbeddedCluster
 
 EMBEDDED_PROGRESS_REPORT_PORT = 3129  # in the pod network, next to the egress proxy
+EMBEDDED_SECRET_NAMESPACE, EMBEDDED_LEASE_NAME = "kube-system", "pliant"
 SECRET_DATA_FIELD = "key"  # noqa: S105 - the name of a field
 
 log = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ log = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def open_embedded_receiver(
-    cluster: EmbeddedCluster, client: KubeClient
+    cluster: EmbeddedCluster, client: KubeClient, secret: bytes
 ) -> AsyncIterator[ProgressReceiver | None]:
     """Start a receiver in the pod network; yield None if that fails, because training does not need it."""
     try:
@@ -38,29 +39,22 @@ async def open_embedded_receiver(
         log.warning("progress reports are disabled", extra={"error": str(error)})
         yield None
         return
-    # The key need not outlive the cluster: no pod does.
     url = f"http://{address}:{EMBEDDED_PROGRESS_REPORT_PORT}"
-    receiver = ProgressReceiver(client, SystemClock(), secrets.token_bytes(32), url)
+    receiver = ProgressReceiver(client, SystemClock(), secret, url)
     async with receiver.serve(listener):
         yield receiver
 
 
 @asynccontextmanager
 async def open_operator_receiver(
-    args: Namespace, client: KubeClient, namespace: str
+    args: Namespace, client: KubeClient, secret: bytes | None
 ) -> AsyncIterator[ProgressReceiver | None]:
-    """Start the receiver on --report-bind-address; yield None without that option."""
-    if args.report_bind_address is None:
-        yield None
-        return
-    try:
-        key = await get_or_create_report_key(client, namespace, report_secret_name(args.lease_name))
-    except ApiError as error:
-        log.warning("progress reports are disabled: no secret", extra={"namespace": namespace, "error": str(error)})
+    """Start the receiver on --report-bind-address; yield None without that option or without a secret."""
+    if args.report_bind_address is None or secret is None:
         yield None
         return
     host, port = args.report_bind_address
-    receiver = ProgressReceiver(client, SystemClock(), key, args.report_url)
+    receiver = ProgressReceiver(client, SystemClock(), secret, args.report_url)
     async with AsyncExitStack() as stack:
         try:
             await stack.enter_async_context(receiver.serve((host, port)))
@@ -71,8 +65,26 @@ async def open_operator_receiver(
         yield receiver
 
 
-async def get_or_create_report_key(client: KubeClient, namespace: str, name: str) -> bytes:
-    """Return the key that all operators of a cluster share; the first operator creates it."""
+async def read_embedded_secret(client: KubeClient) -> bytes:
+    """Return the secret of the embedded cluster. It is stored, because pods may start after the next `pliant up`."""
+    return await get_or_create_secret(client, EMBEDDED_SECRET_NAMESPACE, key_secret_name(EMBEDDED_LEASE_NAME))
+
+
+async def read_operator_secret(client: KubeClient, namespace: str, lease_name: str) -> bytes | None:
+    """Return the secret of the operators of a lease; None if the operator may not read or create it."""
+    name = key_secret_name(lease_name)
+    try:
+        return await get_or_create_secret(client, namespace, name)
+    except (Forbidden, NotFound) as error:
+        log.warning(
+            "no secret: progress reports are disabled, and Pliant's masters of ElasticJobs do not start",
+            extra={"secret": f"{namespace}/{name}", "error": str(error)},
+        )
+        return None
+
+
+async def get_or_create_secret(client: KubeClient, namespace: str, name: str) -> bytes:
+    """Return the secret that all operators of a cluster share; the first operator creates it."""
     try:
         secret = await client.get(SECRETS, namespace, name)
     except NotFound:

@@ -66,8 +66,10 @@ class RunSession:
         plan: RunPlan,
         view: RunView,
         tasks: asyncio.TaskGroup,
+        key_secret: bytes,
         receiver: ProgressReceiver | None = None,
     ) -> None:
+        self._key_secret = key_secret
         self._receiver = receiver
         self._client = client
         self._plan = plan
@@ -117,6 +119,7 @@ class RunSession:
             SystemClock(),
             frontends=self._kinds,
             config=OperatorConfig(master_command=local_master_command()),
+            key_secret=self._key_secret,
             progress_receiver=self._receiver,
             autoscale_options=self._plan.autoscale,
         ).run()

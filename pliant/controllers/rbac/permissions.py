@@ -21,6 +21,7 @@ from pliant.kube.resources import (
     Resource,
 )
 from pliant.kube.resources import EVENTS as CORE_EVENTS
+from pliant.model.job import Job
 from pliant.plugins.registry import registered_kinds
 
 
@@ -107,6 +108,19 @@ def master_permissions(job_resource: Resource, plan_resource: Resource) -> Itera
         yield _permission(events, ("create", "patch"), "to emit events")
 
 
+def required_master_permissions(job: Job, job_resource: Resource, plan_resource: Resource) -> Iterator[Permission]:
+    """Yield the permissions without which the master of a job cannot work."""
+    if job.master is not None and job.master.checks_keys:
+        yield _permission(job_resource, ("get", "list", "watch"), "to watch its job")
+        yield _permission(PODS, ("list", "watch"), "to watch its members")
+        yield _permission(plan_resource, ("create", "list", "watch"), "to write scale plans")
+        yield _permission(CONFIG_MAPS, ("create", "get", "update"), "to persist its state")
+        return
+    for permission in master_permissions(job_resource, plan_resource):
+        if not permission.subresource and permission.resource != CORE_EVENTS.plural:
+            yield permission
+
+
 def _master_management_permissions(job_resource: Resource, plan_kind: PlanFrontend) -> Iterator[Permission]:
     """Yield what jobs with masters need: scale plans, accounts, and every permission granted to masters."""
     plans = Resource(plan_kind.group, plan_kind.version, plan_kind.plural, plan_kind.kind)
@@ -117,6 +131,9 @@ def _master_management_permissions(job_resource: Resource, plan_kind: PlanFronte
     for plural in ("roles", "rolebindings"):
         access = Resource("rbac.authorization.k8s.io", "v1", plural, "")
         yield _permission(access, ("create", "get", "patch"), "to grant masters their permissions")
+    reviews = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "")
+    review = _permission(reviews, ("create",), "to check the permissions of accounts that users name for masters")
+    yield replace(review, scope=PermissionScope.CLUSTER, is_optional=True)
     # RBAC lets an account grant only permissions that it holds itself.
     mandatory = [*_replica_permissions(), *_job_permissions(job_resource), plan_access]
     for permission in master_permissions(job_resource, plans):
@@ -130,13 +147,13 @@ def _operator_namespace_permissions(lease_name: str) -> Iterator[Permission]:
     scope = PermissionScope.OPERATOR_NAMESPACE
     for verbs, name in ((("create",), ""), (("get", "list", "patch", "watch"), lease_name)):
         yield replace(_permission(LEASES, verbs, "for leader election"), scope=scope, resource_name=name)
-    for verbs, name in ((("create",), ""), (("get",), report_secret_name(lease_name))):
-        secrets = _permission(SECRETS, verbs, "to authenticate progress reports")
+    for verbs, name in ((("create",), ""), (("get",), key_secret_name(lease_name))):
+        secrets = _permission(SECRETS, verbs, "to derive the keys of jobs")
         yield replace(secrets, scope=scope, resource_name=name, is_optional=True)
 
 
-def report_secret_name(lease_name: str) -> str:
-    """Return the name of the Secret that authenticates progress reports to the operators of a lease."""
+def key_secret_name(lease_name: str) -> str:
+    """Return the name of the Secret from which the operators of a lease derive the keys of jobs."""
     return f"{lease_name}-reports"
 
 

@@ -10,7 +10,7 @@ from pliant.engine.context import Context
 from pliant.engine.plans.member_list import VACATED_RANK_STATES, member_rank
 from pliant.engine.pods.deletion import delete_pods, delete_pods_without_relaunch
 from pliant.engine.pods.replicas import Replica, Replicas, ReplicaState
-from pliant.model.actions import Action, GrantMasterAccess, PodDeletionReason
+from pliant.model.actions import Action, CheckMasterAccess, GrantMasterAccess, PodDeletionReason
 from pliant.model.job import Job, ReplicaGroup
 from pliant.model.labels import normalize_group_name, replica_service_name
 from pliant.model.observed import ObservedPod
@@ -44,13 +44,16 @@ def master_account_name(job: Job, group: ReplicaGroup) -> str:
     return replica_service_name(job, group.name, 0)
 
 
-def grant_master_access(job: Job, replicas: Iterable[Replica]) -> Iterator[GrantMasterAccess]:
-    """Yield the grant that a master needs before its pod is created."""
+def prepare_master_access(job: Job, replicas: Iterable[Replica]) -> Iterator[GrantMasterAccess | CheckMasterAccess]:
+    """Yield what a master needs before its pod is created: permissions only for the account that is made for it."""
     for replica in replicas:
         if replica.rank.group.is_master:
             own_account = master_account_name(job, replica.rank.group)
             account = (replica.rank.group.template.get("spec") or {}).get("serviceAccountName") or own_account
-            yield GrantMasterAccess(service_account=account, should_create_account=account == own_account)
+            if account == own_account:
+                yield GrantMasterAccess(service_account=account)
+            else:
+                yield CheckMasterAccess(service_account=account)
 
 
 def has_pods_besides_master(context: Context) -> bool:

@@ -41,7 +41,7 @@ _DLROVER_MASTER_AMOUNTS = {"cpu": "1", "memory": "2Gi", "ephemeral-storage": "2G
 _DLROVER_MASTER_RESOURCES = {"requests": _DLROVER_MASTER_AMOUNTS, "limits": _DLROVER_MASTER_AMOUNTS}
 
 
-PLIANT_MASTER = Master(group=MASTER_REPLICA_TYPE)
+PLIANT_MASTER = Master(group=MASTER_REPLICA_TYPE, checks_keys=True)
 """The built-in master follows every change of the membership."""
 DLROVER_MASTER = Master(
     group=MASTER_REPLICA_TYPE,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Set
 from typing import Any
 
 from pliant.errors import UserError
 from pliant.master.data.shards import DatasetSpec, DataShard, MemberProcess, ShardedDataset
-from pliant.master.model import MemberKey
+from pliant.master.model import MasterBusy, MemberKey
 
 MAX_DATASETS = 64
+MAX_PROCESSES, MAX_PROCESSES_PER_MEMBER = 100_000, 4096
+"""Limits of the processes that have sent a request in the last two lease times."""
 
 
 class UnknownDataset(UserError):
@@ -25,6 +28,8 @@ class ShardDispatcher:
         self._lease_seconds = lease_seconds
         self._datasets: dict[str, ShardedDataset] = {}
         self._renewed_at: dict[MemberProcess, float] = {}
+        self._processes_by_member: Counter[MemberKey] = Counter()
+        self._is_recovering = False
         self._shard_takers: dict[MemberKey, None] = {}
         self._awaited_members: set[MemberKey] = set()
         self.returned_count = 0  # shards that were taken back from lost members and processes
@@ -53,7 +58,9 @@ class ShardDispatcher:
             raise DatasetConflict(message)
         if known is None and len(self._datasets) >= MAX_DATASETS:
             raise DatasetConflict(f"cannot register {spec.name!r}: a job has at most {MAX_DATASETS} datasets")
-        self._datasets.setdefault(spec.name, ShardedDataset(spec))
+        if known is None:
+            self._datasets[spec.name] = dataset = ShardedDataset(spec)
+            dataset.is_recovering = self._is_recovering
         return known is None
 
     def get_dataset(self, name: str) -> ShardedDataset:
@@ -62,6 +69,13 @@ class ShardDispatcher:
         return self._datasets[name]
 
     def renew_lease(self, holder: MemberProcess, now: float) -> None:
+        """Record a request of a process; raise MasterBusy if too many others send requests."""
+        if holder not in self._renewed_at:
+            if self._processes_by_member[holder.member] >= MAX_PROCESSES_PER_MEMBER:
+                raise MasterBusy(f"process: {holder.member} has more than {MAX_PROCESSES_PER_MEMBER} processes")
+            if len(self._renewed_at) >= MAX_PROCESSES:
+                raise MasterBusy(f"process: the job has more than {MAX_PROCESSES} processes")
+            self._processes_by_member[holder.member] += 1
         self._renewed_at[holder] = now
 
     def take_shard(self, dataset: str, holder: MemberProcess) -> DataShard | None:
@@ -74,10 +88,10 @@ class ShardDispatcher:
         for name in held_positions.keys() & self._datasets.keys():
             self._datasets[name].assign_reported_shards(holder, held_positions[name])
 
-    def mark_shards_done(self, done: Mapping[str, list[int]]) -> int:
-        """Mark shards of known datasets as done; return how many records were added."""
+    def mark_shards_done(self, done: Mapping[str, list[int]], holder: MemberProcess) -> int:
+        """Mark the shards of a holder in known datasets as done; return how many records were added."""
         known = done.keys() & self._datasets.keys()
-        return sum([self._datasets[name].mark_shard_done(position) for name in known for position in done[name]])
+        return sum([self._datasets[name].mark_shard_done(each, holder) for name in known for each in done[name]])
 
     @property
     def shard_takers(self) -> Collection[MemberKey]:
@@ -102,12 +116,28 @@ class ShardDispatcher:
 
     def expire_leases(self, now: float) -> int:
         """Take back the shards of processes whose lease has expired; return how many."""
-        released = self._release_holders(
-            lambda holder: now - self._renewed_at.setdefault(holder, now) > self._lease_seconds
-        )
+        for data in self.datasets:
+            for holder in data.holders() - self._renewed_at.keys():  # assigned by an earlier master
+                self._processes_by_member[holder.member] += 1
+                self._renewed_at[holder] = now
+        released = self._release_holders(lambda holder: now - self._renewed_at[holder] > self._lease_seconds)
         for holder in [holder for holder, at in self._renewed_at.items() if now - at > 2 * self._lease_seconds]:
-            del self._renewed_at[holder]
+            self._forget_process(holder)
         return released
+
+    def _forget_process(self, holder: MemberProcess) -> None:
+        del self._renewed_at[holder]
+        self._processes_by_member[holder.member] -= 1
+        if not self._processes_by_member[holder.member]:
+            del self._processes_by_member[holder.member]
+            self._shard_takers.pop(holder.member, None)
+
+    def end_recovery(self) -> None:
+        """Stop accepting reports of shards that only an earlier master may have assigned."""
+        if self._is_recovering:
+            self._is_recovering = False
+            for data in self.datasets:
+                data.is_recovering = False
 
     def _release_holders(self, should_release: Callable[[MemberProcess], bool]) -> int:
         released = 0
@@ -131,3 +161,4 @@ class ShardDispatcher:
         self._shard_takers = dict.fromkeys(takers)
         self._awaited_members = {*takers, *possible_takers} if datasets else set()
         self.returned_count = state["returned"]
+        self._is_recovering = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, KeysView, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -85,9 +85,12 @@ class ShardedDataset:
     def __init__(self, spec: DatasetSpec) -> None:
         self.spec = spec
         self._next_position = 0
-        self._returned: OrderedDict[int, None] = OrderedDict()
+        self._returned: OrderedDict[int, MemberProcess | None] = OrderedDict()
+        """Positions to assign again, in this order, with their last holder if it is known."""
         self._holder_by_position: dict[int, MemberProcess] = {}
         self._positions_by_holder: dict[MemberProcess, set[int]] = {}
+        self.is_recovering = False
+        """Whether processes may hold shards that an earlier master assigned after it had saved its state."""
 
     @property
     def available_count(self) -> int:
@@ -105,7 +108,7 @@ class ShardedDataset:
     def is_done(self) -> bool:
         return self.done_count == self.spec.total_shards
 
-    def holders(self) -> Iterable[MemberProcess]:
+    def holders(self) -> KeysView[MemberProcess]:
         return self._positions_by_holder.keys()
 
     def take_next(self, holder: MemberProcess) -> DataShard | None:
@@ -119,12 +122,14 @@ class ShardedDataset:
         self._assign(position, holder)
         return self.spec.shard_at(position)
 
-    def mark_shard_done(self, position: int) -> int:
-        """Mark a shard as done, whatever process reports it and however late; return how many records were added."""
+    def mark_shard_done(self, position: int, holder: MemberProcess) -> int:
+        """Mark a shard as done if this process holds it, however late; return how many records were added."""
         self._check_position(position)
-        if position >= self._next_position:
+        if position >= self._next_position and self.is_recovering:
             # An earlier master assigned it and did not save that. Other shards of that time may be assigned as well.
             self._advance_past(position)
+        if not self.is_recovering and self._last_holder(position) != holder:
+            return 0  # reported before, or assigned to another process
         if position in self._returned:
             del self._returned[position]
         elif position in self._holder_by_position:
@@ -140,19 +145,22 @@ class ShardedDataset:
         if self._holder_by_position.get(position) != holder:
             return False  # late: the shard is assigned to another process, or done
         self._unassign(position)
-        self._returned[position] = None
+        self._returned[position] = holder
         return True
 
     def assign_reported_shards(
         self, holder: MemberProcess, positions: Iterable[int], *, release_others: bool = False
     ) -> int:
-        """Assign the shards that a holder reports; with `release_others`, take back its others and return how many."""
+        """Assign the shards that their last holder reports to hold.
+
+        With `release_others`, take back its others and return how many.
+        """
         claimed = set(positions)
         for position in sorted(claimed):
             self._check_position(position)
-            if position >= self._next_position:
+            if position >= self._next_position and self.is_recovering:
                 self._advance_past(position)
-            if position in self._returned:
+            if position in self._returned and (self.is_recovering or self._returned[position] == holder):
                 del self._returned[position]
                 self._assign(position, holder)
         if not release_others or holder not in self._positions_by_holder:
@@ -167,10 +175,12 @@ class ShardedDataset:
     def _return_to_front(self, positions: Iterable[int]) -> int:
         returned = sorted(positions, reverse=True)
         for position in returned:
-            self._unassign(position)
-            self._returned[position] = None
+            self._returned[position] = self._unassign(position)
             self._returned.move_to_end(position, last=False)
         return len(returned)
+
+    def _last_holder(self, position: int) -> MemberProcess | None:
+        return self._holder_by_position.get(position) or self._returned.get(position)
 
     def _advance_past(self, position: int) -> None:
         """Set the next position behind a position; positions in between become returned shards."""
@@ -179,8 +189,8 @@ class ShardedDataset:
         self._next_position = position + 1
 
     def _check_position(self, position: int) -> None:
-        # An unlimited position would create a list of the whole dataset.
-        ahead = max(MAX_UNRECORDED_SHARDS - len(self._returned), 1)
+        # In a recovery, an unlimited position would create a list of the whole dataset.
+        ahead = max(MAX_UNRECORDED_SHARDS - len(self._returned), 1) if self.is_recovering else MAX_DATASET_SHARDS
         if not 0 <= position < min(self.spec.total_shards, self._next_position + ahead):
             raise InvalidSpec("position", f"shard {position} of dataset {self.spec.name} is not assigned")
 
@@ -188,12 +198,13 @@ class ShardedDataset:
         self._holder_by_position[position] = holder
         self._positions_by_holder.setdefault(holder, set()).add(position)
 
-    def _unassign(self, position: int) -> None:
+    def _unassign(self, position: int) -> MemberProcess:
         holder = self._holder_by_position.pop(position)
         positions = self._positions_by_holder[holder]
         positions.discard(position)
         if not positions:
             del self._positions_by_holder[holder]
+        return holder
 
     def dump_state(self) -> dict[str, Any]:
         spec = self.spec
@@ -209,6 +220,7 @@ class ShardedDataset:
     def from_state(cls, state: Mapping[str, Any]) -> ShardedDataset:
         name, size, shard_size, epochs, shuffle = state["spec"]
         dataset = cls(DatasetSpec(name=name, size=size, shard_size=shard_size, epochs=epochs, shuffle=shuffle))
+        dataset.is_recovering = True
         dataset._next_position = state["next"]
         dataset._returned = OrderedDict.fromkeys(_decode_runs(state["returned"]))
         for holder, runs in state["held"].items():

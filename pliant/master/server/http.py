@@ -1,11 +1,11 @@
-"""The HTTP API of the master: JSON for members, metrics and health for monitoring."""
+"""The HTTP API of the master: JSON for members who carry the keys of the job, metrics and health for monitoring."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ from pliant.master.checkpoint import MasterSuperseded
 from pliant.master.data.dispatcher import DatasetConflict, UnknownDataset
 from pliant.master.data.shards import DatasetSpec
 from pliant.master.members.membership import WORKER_TYPES
+from pliant.master.model import MasterBusy
+from pliant.master.server.authentication import ApiKeys, ConnectionGuard, find_key_problem, required_purpose
 from pliant.master.server.messages import (
     DatasetRegistration,
     HeartbeatRequest,
@@ -26,12 +28,16 @@ from pliant.master.server.messages import (
     decode_message,
 )
 from pliant.master.server.metrics import render_metrics
+from pliant.master.server.notifier import LongPollNotifier
 from pliant.runtime.metrics import METRICS_CONTENT_TYPE
 
 if TYPE_CHECKING:
-    from pliant.master.server.service import LongPollNotifier, MasterService
+    from pliant.master.server.service import MasterService
 
 SERVICE_TICK_SECONDS = 0.1
+CONNECTION_CHECK_SECONDS = 1.0
+LINGERING_SECONDS = 1.0
+"""How long the rest of a rejected body is read, so that the client can read the response."""
 MAX_LONG_POLL_SECONDS = 60.0
 MAX_REQUEST_BODY_BYTES = 256 * 1024
 SHUTDOWN_TIMEOUT_SECONDS = 1.0
@@ -42,14 +48,21 @@ log = logging.getLogger(__name__)
 
 
 async def serve_master_api(
-    service: MasterService, host: str | None, port: int, on_listening: Callable[[int], None] | None
+    service: MasterService, keys: ApiKeys, host: str | None, port: int, on_listening: Callable[[int], None] | None
 ) -> None:
     """Serve until cancelled, and save the state at the end; `on_listening` gets the port."""
-    api = MasterHttpApi(service)
+    api = MasterHttpApi(service, keys)
     runner = web.AppRunner(
-        api.build_application(), access_log=None, handler_cancellation=True, shutdown_timeout=SHUTDOWN_TIMEOUT_SECONDS
+        api.build_application(),
+        access_log=None,
+        handler_cancellation=True,
+        shutdown_timeout=SHUTDOWN_TIMEOUT_SECONDS,
+        lingering_time=LINGERING_SECONDS,
+        auto_decompress=False,  # the limit of a body is the limit of what is received
     )
     await runner.setup()
+    if runner.server is not None:
+        api.connections = ConnectionGuard(runner.server)
     try:
         site = web.TCPSite(runner, host, port, backlog=2048)
         await site.start()
@@ -58,6 +71,7 @@ async def serve_master_api(
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(service.checkpointer.save_changes_forever())
             tasks.create_task(_tick_forever(service))
+            tasks.create_task(api.check_connections_forever())
     except BaseExceptionGroup as problems:
         raise problems.exceptions[0] from None
     finally:
@@ -73,12 +87,14 @@ async def _tick_forever(service: MasterService) -> None:
 
 
 class MasterHttpApi:
-    def __init__(self, service: MasterService) -> None:
+    def __init__(self, service: MasterService, keys: ApiKeys) -> None:
         self._service = service
+        self._keys = keys
+        self.connections: ConnectionGuard | None = None
         self._membership_cache: tuple[int, bytes] = (-1, b"")
 
     def build_application(self) -> web.Application:
-        application = web.Application(client_max_size=MAX_REQUEST_BODY_BYTES, middlewares=[self._check_uid_and_errors])
+        application = web.Application(client_max_size=MAX_REQUEST_BODY_BYTES, middlewares=[self._check_request])
         application.add_routes(
             [
                 web.post("/v1/datasets", self._register_dataset),
@@ -103,7 +119,23 @@ class MasterHttpApi:
         for notifier in waited_for:
             notifier.notify_all()
 
+    async def check_connections_forever(self) -> None:
+        while True:
+            await asyncio.sleep(CONNECTION_CHECK_SECONDS)
+            if self.connections is not None:
+                self.connections.close_untrusted(asyncio.get_running_loop().time())
+
     @web.middleware
+    async def _check_request(self, request: web.Request, handler: RequestHandler) -> web.StreamResponse:
+        """Check the key before the body is read; convert errors to responses."""
+        purpose = required_purpose(request.method, request.path)
+        if purpose is not None and not self._service.keyless_members:
+            if problem := find_key_problem(self._keys, purpose, request.headers.get("Authorization", "")):
+                return _error_response(401, problem, {"WWW-Authenticate": "Bearer", "Connection": "close"})
+            if self.connections is not None:
+                self.connections.trust(request.protocol)
+        return await self._check_uid_and_errors(request, handler)
+
     async def _check_uid_and_errors(self, request: web.Request, handler: RequestHandler) -> web.StreamResponse:
         uid = request.headers.get(JOB_UID_HEADER)
         if uid and uid != (job_uid := self._service.job_uid):
@@ -114,8 +146,12 @@ class MasterHttpApi:
             return _error_response(404, str(error))
         except DatasetConflict as error:
             return _error_response(409, str(error))
+        except MasterBusy as error:
+            return _error_response(429, str(error))
         except UserError as error:
             return _error_response(400, str(error))
+        except web.HTTPRequestEntityTooLarge:
+            return _error_response(413, f"body: must have at most {MAX_REQUEST_BODY_BYTES} bytes")
         except web.HTTPException as error:
             return _error_response(error.status, f"{request.method} {request.path}: {error.reason}")
 
@@ -238,6 +274,6 @@ def _json_response(value: Any) -> web.Response:
     return web.Response(body=msgspec.json.encode(value), content_type="application/json")
 
 
-def _error_response(status: int, message: str) -> web.Response:
+def _error_response(status: int, message: str, headers: Mapping[str, str] | None = None) -> web.Response:
     body = msgspec.json.encode({"error": message})
-    return web.Response(status=status, body=body, content_type="application/json")
+    return web.Response(status=status, body=body, content_type="application/json", headers=headers)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -22,7 +21,9 @@ from pliant.master.members.membership import (
 )
 from pliant.master.members.throughput import ThroughputMeter
 from pliant.master.model import Heartbeat, JobMember, MemberKey, MemberStatus, ParameterServerSet
+from pliant.master.server.authentication import ApiKeys
 from pliant.master.server.messages import HeartbeatRequest
+from pliant.master.server.notifier import LongPollNotifier
 from pliant.runtime.clock import Clock, SystemClock, seconds_since_boot
 
 log = logging.getLogger(__name__)
@@ -41,26 +42,6 @@ class ServiceTiming:
     """How long a new master waits for the reports of all members that took shards, before it assigns any."""
     save_interval: float = 1.0
     heartbeat_interval: float = 1.0  # interval of heartbeats with changed values; large jobs use a longer one
-
-
-class LongPollNotifier:
-    """Wakes waiting requests; each costs one future and one timer."""
-
-    def __init__(self) -> None:
-        self._waiting: set[asyncio.Future[None]] = set()
-
-    async def wait(self, timeout: float) -> None:
-        future = asyncio.get_running_loop().create_future()
-        self._waiting.add(future)
-        try:
-            await asyncio.wait([future], timeout=timeout)
-        finally:
-            self._waiting.discard(future)
-
-    def notify_all(self) -> None:
-        waiting, self._waiting = self._waiting, set()
-        for future in waiting:
-            future.set_result(None)
 
 
 class MasterService:
@@ -95,6 +76,8 @@ class MasterService:
             store or InMemoryMasterStateStore(), self._dump_state, timing.save_interval
         )
         self.members: tuple[JobMember, ...] = ()
+        self.keyless_members: frozenset[MemberKey] = frozenset()
+        """Members that an earlier operator started without keys; while one is alive, requests need no key."""
         self._clock = clock or SystemClock()
         self._known_keys: set[MemberKey] = set()
         """Members observed before: a program may call the service before its pod is observed."""
@@ -111,8 +94,9 @@ class MasterService:
         membership gets a new generation, and a new rendezvous round forms.
         """
         now = self.time()
-        lost, self.members = find_ended_members(self._known_keys, members), members
+        lost, self.members = find_ended_members(self._known_keys | self.keyless_members, members), members
         self._known_keys = {member.key for member in members}
+        self.keyless_members -= lost
         self._on_shards_returned(self.dispatcher.release_shards_of_members(lost), "members are gone")
         self._stop_awaiting_reports(lost)
         running = {member.key for member in members if member.status is MemberStatus.RUNNING}
@@ -163,7 +147,7 @@ class MasterService:
     def record_shard_report(self, dataset: str, holder: MemberProcess, done: list[int], failed: list[int]) -> None:
         data = self.dispatcher.get_dataset(dataset)
         self.dispatcher.renew_lease(holder, self.time())
-        self._mark_shards_done({dataset: done})
+        self._mark_shards_done({dataset: done}, holder)
         returned = sum([data.return_failed_shard(position, holder) for position in failed])
         self._on_shards_returned(returned, f"{holder.member} failed to process them")
         self._stop_awaiting_reports({holder.member})
@@ -172,7 +156,7 @@ class MasterService:
         """Record the report of a process; return what has changed for it."""
         holder, now = report.sender, self.time()
         self.dispatcher.renew_lease(holder, now)
-        self._mark_shards_done(report.done)
+        self._mark_shards_done(report.done, holder)
         self.dispatcher.assign_reported_shards(holder, report.holding)
         self._stop_awaiting_reports({holder.member})
         previous = self.heartbeats().get(holder.member)
@@ -208,6 +192,8 @@ class MasterService:
         now = self.time()
         if now >= self._recovery_ends_at:
             self._stop_awaiting_reports(None)
+        if now >= self._recovery_ends_at + self.timing.lease_duration:
+            self.dispatcher.end_recovery()
         self._on_shards_returned(self.dispatcher.expire_leases(now), "leases expired")
         self._close_round(now)
         self._notify_membership(now)
@@ -257,15 +243,15 @@ class MasterService:
         }
 
     async def serve_until_cancelled(
-        self, host: str | None, port: int, on_listening: Callable[[int], None] | None = None
+        self, keys: ApiKeys, host: str | None, port: int, on_listening: Callable[[int], None] | None = None
     ) -> None:
         """Serve until cancelled; raise `MasterSuperseded` when another master has taken over."""
         from pliant.master.server.http import serve_master_api  # imports this module
 
-        await serve_master_api(self, host, port, on_listening)
+        await serve_master_api(self, keys, host, port, on_listening)
 
-    def _mark_shards_done(self, done: Mapping[str, list[int]]) -> None:
-        if self.dispatcher.mark_shards_done(done):
+    def _mark_shards_done(self, done: Mapping[str, list[int]], holder: MemberProcess) -> None:
+        if self.dispatcher.mark_shards_done(done, holder):
             self.goodput.record_progress(None, True, self.time())
             if any(self.dispatcher.get_dataset(name).is_done for name in done):
                 self.shards_notifier.notify_all()

@@ -101,7 +101,7 @@ async def _run_operator(args: Namespace) -> int:
 async def _start_operator(args: Namespace, transport: HttpTransport) -> None:
     """Start the servers of the operator, then reconcile; with leader election, only while holding the lease."""
     from pliant.cli.cluster.apply import install_crds
-    from pliant.cli.cluster.progress_receiver import open_operator_receiver
+    from pliant.cli.cluster.progress_receiver import open_operator_receiver, read_operator_secret
     from pliant.cli.input.autoscale_options import autoscale_options
     from pliant.cli.input.operator_options import operator_config
     from pliant.controllers.operator import Operator
@@ -115,6 +115,7 @@ async def _start_operator(args: Namespace, transport: HttpTransport) -> None:
     elector = _make_elector(args, metered, _lease_namespace(args, transport)) if args.leader_elect else None
 
     receiver: ProgressReceiver | None = None
+    secret: bytes | None = None
 
     async def reconcile_jobs(client: KubeClient) -> None:
         scope, kinds = ",".join(args.namespaces) or "all", format_kinds_option(args.frontends) or "all"
@@ -126,6 +127,7 @@ async def _start_operator(args: Namespace, transport: HttpTransport) -> None:
             frontends=args.frontends,
             workers=args.workers,
             config=operator_config(args),
+            key_secret=secret,
             progress_receiver=receiver,
             autoscale_options=autoscale_options(args),
         )
@@ -134,8 +136,8 @@ async def _start_operator(args: Namespace, transport: HttpTransport) -> None:
     async with AsyncExitStack() as stack:
         await _serve_metrics(args, telemetry, stack)
         client = KubeClient(metered)
-        receiver_context = open_operator_receiver(args, client, _lease_namespace(args, transport))
-        receiver = await stack.enter_async_context(receiver_context)
+        secret = await read_operator_secret(client, _lease_namespace(args, transport), args.lease_name)
+        receiver = await stack.enter_async_context(open_operator_receiver(args, client, secret))
         if args.install_crds:
             await install_crds(client, args.frontends)
         await check_any_kind_served(client, args.namespaces, args.frontends)

@@ -151,7 +151,7 @@ def _explain_port_error(error: OSError, port: int) -> Exception:
 
 async def _start_operator(args: Namespace, cluster: EmbeddedCluster, stack: AsyncExitStack) -> None:
     from pliant.cli.cluster.apply import install_crds
-    from pliant.cli.cluster.progress_receiver import open_embedded_receiver
+    from pliant.cli.cluster.progress_receiver import open_embedded_receiver, read_embedded_secret
     from pliant.cli.input.autoscale_options import autoscale_options
     from pliant.cli.input.operator_options import operator_config
     from pliant.controllers.operator import Operator
@@ -160,9 +160,16 @@ async def _start_operator(args: Namespace, cluster: EmbeddedCluster, stack: Asyn
     client = KubeClient(cluster.transport)
     await install_crds(client)
     if not args.no_operator:
-        receiver = await stack.enter_async_context(open_embedded_receiver(cluster, client))
-        config, scaling = operator_config(args), autoscale_options(args)
-        operator = Operator(client, SystemClock(), config=config, progress_receiver=receiver, autoscale_options=scaling)
+        secret = await read_embedded_secret(client)
+        receiver = await stack.enter_async_context(open_embedded_receiver(cluster, client, secret))
+        operator = Operator(
+            client,
+            SystemClock(),
+            config=operator_config(args),
+            key_secret=secret,
+            progress_receiver=receiver,
+            autoscale_options=autoscale_options(args),
+        )
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         tasks.create_task(operator.run())
         await operator.wait_ready()
