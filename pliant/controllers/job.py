@@ -19,6 +19,7 @@ from pliant.controllers.orphan_pods import OrphanPodCleaner
 from pliant.controllers.owned_objects import OWNER_UID_INDEX
 from pliant.controllers.priority_classes import PriorityClassWatch
 from pliant.controllers.progress_reports import ProgressReceiver, progress_fields
+from pliant.engine.clock import align_timers
 from pliant.engine.decide import decide, shortest_wait
 from pliant.errors import Invalid, InvalidSpec, RetryLater
 from pliant.frameworks import CombinedFramework
@@ -36,10 +37,10 @@ from pliant.model.job import Job, JobKey, Owner
 from pliant.model.messages import Message, MessageReason, message
 from pliant.model.operator_config import OperatorConfig
 from pliant.model.scale_plans import ScalePlan
-from pliant.model.state import EngineState, JobPhase
+from pliant.model.state import ClockOffset, EngineState, JobPhase
 from pliant.plugins.isolation import PluginTimeout, call_plugin, plugin_of_job
 from pliant.plugins.registry import framework_of
-from pliant.runtime.clock import Clock
+from pliant.runtime.clock import Clock, JumpAwareClock
 
 PLUGIN_RETRY_DELAY = timedelta(seconds=30)
 """When to retry a job whose plugin has not returned in time."""
@@ -78,7 +79,7 @@ class JobReconciler:
         self._masters = masters
         self._frontend = frontend
         self._client = client
-        self._clock = clock
+        self._clock = JumpAwareClock(clock)
         self._jobs = jobs
         self._dependencies = dependencies
         self._create_errors: dict[JobKey, dict[str, Message]] = {}
@@ -141,7 +142,7 @@ class JobReconciler:
 
     async def _reconcile_job(self, parsed: ParsedJob, raw: Mapping[str, Any]) -> timedelta | None:
         """Decide on a valid job and apply the decision; return when to reconcile it again."""
-        state = parsed.state
+        state = align_timers(parsed.state, self._clock_offset()) if parsed.state is not None else None
         if is_managed_externally(parsed.job):
             has_pods = bool(self._pods_of(parsed.job))
             is_rejected = has_pods or reported_rejection(self._frontend, raw) is not None
@@ -181,14 +182,19 @@ class JobReconciler:
                 decide,
                 job,
                 state,
-                observe(job, cached, cluster.node_faults),
+                observe(job, cached, cluster.node_faults, self._clock),
                 self._framework_of(job),
                 self._clock.now(),
                 config=cluster.config,
                 recommendations=cluster.recommendations.for_job(job.owner.uid),
+                clock=self._clock_offset(),
             ),
         )
         return decision, wait
+
+    def _clock_offset(self) -> ClockOffset | None:
+        boot_id = self._clock.boot_id
+        return ClockOffset(boot_id=boot_id, seconds=round(self._clock.wall_offset(), 3)) if boot_id else None
 
     async def _act(
         self, job: Job, raw: Mapping[str, Any], state: EngineState | None, decision: Act, plan_wait: timedelta | None

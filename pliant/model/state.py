@@ -114,6 +114,16 @@ class PhaseStart(Struct, frozen=True, kw_only=True, rename="camel"):
     since: Timestamp
 
 
+class ClockOffset(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How far the time of day of a machine is ahead of the clock that counts the seconds it was awake since boot.
+
+    It changes only if the time of day is set or the machine sleeps. Offsets of two boots cannot be compared.
+    """
+
+    boot_id: str
+    seconds: float
+
+
 class ReplicaFailure(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """How one replica failed; kept after its pod is deleted."""
 
@@ -284,6 +294,10 @@ class EngineState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     """Since when timeLimit has been counting; None before the first run and while suspended."""
     active_seconds_before: float = 0.0
     """Seconds counted against timeLimit before `active_since`."""
+    clock_offset: ClockOffset | None = None
+    """The offset to which the timers of this state belong; None if it is unknown."""
+    uncounted_seconds: float = 0.0
+    """By how much the offset grew since the job started, was resumed or ended; limits and the TTL do not count it."""
     avoided_nodes: tuple[str, ...] = ()
     """Nodes where replicas were lost or could not be created, the latest last; new pods prefer other nodes."""
     ended_at: Timestamp | None = None

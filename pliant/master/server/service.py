@@ -23,7 +23,7 @@ from pliant.master.members.membership import (
 from pliant.master.members.throughput import ThroughputMeter
 from pliant.master.model import Heartbeat, JobMember, MemberKey, MemberStatus, ParameterServerSet
 from pliant.master.server.messages import HeartbeatRequest
-from pliant.runtime.clock import Clock, SystemClock, seconds_since_boot
+from pliant.runtime.clock import SYSTEM_CLOCK, Clock
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class MasterService:
         clock: Clock | None = None,
         timing: ServiceTiming | None = None,
         min_workers: int = 1,
-        time: Callable[[], float] = seconds_since_boot,
+        time: Callable[[], float] = SYSTEM_CLOCK.monotonic,
     ) -> None:
         self.job_uid = job_uid
         self.brain_state: dict[str, Any] = {}
@@ -95,7 +95,7 @@ class MasterService:
             store or InMemoryMasterStateStore(), self._dump_state, timing.save_interval
         )
         self.members: tuple[JobMember, ...] = ()
-        self._clock = clock or SystemClock()
+        self._clock = clock or SYSTEM_CLOCK
         self._known_keys: set[MemberKey] = set()
         """Members observed before: a program may call the service before its pod is observed."""
         self._heartbeats = HeartbeatTracker(timing.lease_duration)
