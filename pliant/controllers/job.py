@@ -14,7 +14,7 @@ from pliant.controllers.autoscale.recommendations import RecommendationStore
 from pliant.controllers.job_status import JobStatusWriter
 from pliant.controllers.masters import MasterCreatedObjects
 from pliant.controllers.node_faults import NodeFaultDetector
-from pliant.controllers.observe import CachedJobObjects, observe
+from pliant.controllers.observe import CachedJobObjects, observe, observe_clock
 from pliant.controllers.orphan_pods import OrphanPodCleaner
 from pliant.controllers.owned_objects import OWNER_UID_INDEX
 from pliant.controllers.priority_classes import PriorityClassWatch
@@ -37,7 +37,7 @@ from pliant.model.job import Job, JobKey, Owner
 from pliant.model.messages import Message, MessageReason, message
 from pliant.model.operator_config import OperatorConfig
 from pliant.model.scale_plans import ScalePlan
-from pliant.model.state import ClockOffset, EngineState, JobPhase
+from pliant.model.state import EngineState, JobPhase
 from pliant.plugins.isolation import PluginTimeout, call_plugin, plugin_of_job
 from pliant.plugins.registry import framework_of
 from pliant.runtime.clock import Clock, JumpAwareClock
@@ -142,7 +142,7 @@ class JobReconciler:
 
     async def _reconcile_job(self, parsed: ParsedJob, raw: Mapping[str, Any]) -> timedelta | None:
         """Decide on a valid job and apply the decision; return when to reconcile it again."""
-        state = align_timers(parsed.state, self._clock_offset()) if parsed.state is not None else None
+        state = align_timers(parsed.state, observe_clock(self._clock)) if parsed.state is not None else None
         if is_managed_externally(parsed.job):
             has_pods = bool(self._pods_of(parsed.job))
             is_rejected = has_pods or reported_rejection(self._frontend, raw) is not None
@@ -187,14 +187,10 @@ class JobReconciler:
                 self._clock.now(),
                 config=cluster.config,
                 recommendations=cluster.recommendations.for_job(job.owner.uid),
-                clock=self._clock_offset(),
+                clock=observe_clock(self._clock),
             ),
         )
         return decision, wait
-
-    def _clock_offset(self) -> ClockOffset | None:
-        boot_id = self._clock.boot_id
-        return ClockOffset(boot_id=boot_id, seconds=round(self._clock.wall_offset(), 3)) if boot_id else None
 
     async def _act(
         self, job: Job, raw: Mapping[str, Any], state: EngineState | None, decision: Act, plan_wait: timedelta | None

@@ -16,6 +16,7 @@ from pliant.model.job import Job, Naming
 from pliant.model.messages import Message
 from pliant.model.observed import NodeFault, Observed, ObservedPod, ObservedService, PodExit, PodPhase, StuckContainer
 from pliant.model.scale_plans import ScalePlan
+from pliant.model.state import ClockOffset
 from pliant.runtime.clock import JumpAwareClock
 
 MAX_MESSAGE_LENGTH = 300
@@ -130,14 +131,18 @@ def _observe_pod(pod: Pod, identity: _PodIdentity, counted: frozenset[str], faul
     )
 
 
+def observe_clock(clock: JumpAwareClock) -> ClockOffset | None:
+    """Return the offset of the clock by which the engine notices jumps; None if the boot of the machine is unknown."""
+    return ClockOffset(boot_id=clock.boot_id, seconds=round(clock.wall_offset(), 3)) if clock.boot_id else None
+
+
 def _align_deadlines(pod: ObservedPod, clock: JumpAwareClock) -> ObservedPod:
     """Move the times from which deadlines are counted by the jumps of the clock since then."""
-    started, deleted, stuck = pod.started_at, pod.deletion_deadline, pod.stuck_container
+    started, stuck = pod.started_at, pod.stuck_container
     return dataclasses.replace(
         pod,
         # A finished pod has run from one time to the other on the same clock.
         started_at=clock.to_present(started) if started is not None and pod.finished_at is None else started,
-        deletion_deadline=clock.to_present(deleted) if deleted is not None else None,
         stuck_container=dataclasses.replace(stuck, since=clock.to_present(stuck.since)) if stuck is not None else None,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -297,7 +297,9 @@ class EngineState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     clock_offset: ClockOffset | None = None
     """The offset to which the timers of this state belong; None if it is unknown."""
     uncounted_seconds: float = 0.0
-    """By how much the offset grew since the job started, was resumed or ended; limits and the TTL do not count it."""
+    """By how much the offset has grown since the job started; no timer counts this time."""
+    uncounted_seconds_before: float = 0.0
+    """How much of that was before the job was resumed or ended."""
     avoided_nodes: tuple[str, ...] = ()
     """Nodes where replicas were lost or could not be created, the latest last; new pods prefer other nodes."""
     ended_at: Timestamp | None = None
@@ -322,6 +324,17 @@ class EngineState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     phase_seconds: dict[JobPhase, float] = {}
     """Total seconds spent in each phase, the current stay excluded."""
     timeline: tuple[TimelineEntry, ...] = ()
+
+    @property
+    def aligned_started_at(self) -> datetime:
+        """When the job would have started if the clock had not jumped since."""
+        return self.started_at + timedelta(seconds=self.uncounted_seconds)
+
+    @property
+    def limit_counts_from(self) -> datetime:
+        """From when startLimit, a deadline from the start or the TTL counts: the start, the last resume or the end."""
+        since = self.ended_at or self.resumed_at or self.started_at
+        return since + timedelta(seconds=self.uncounted_seconds - self.uncounted_seconds_before)
 
     def group(self, name: str) -> GroupState:
         """Return the state of a group; the default state if there is none."""

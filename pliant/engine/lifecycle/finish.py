@@ -79,7 +79,7 @@ def time_out_job(context: Context) -> Transition | None:
 def time_to_job_timeout(context: Context) -> timedelta | None:
     """Return the time until the current limit is reached; None if no limit applies."""
     job, state, now = context.job, context.state, context.now
-    since = (state.resumed_at or state.started_at) + timedelta(seconds=state.uncounted_seconds)
+    since = state.limit_counts_from
     if job.counts_time_from_start:
         return None if job.time_limit is None else since + job.time_limit - now
     if state.active_since is not None:
@@ -88,9 +88,8 @@ def time_to_job_timeout(context: Context) -> timedelta | None:
 
 
 def ttl_left(context: Context) -> timedelta | None:
-    ttl, state = context.spec.ttl_after_finished, context.state
-    since = (state.ended_at or state.started_at) + timedelta(seconds=state.uncounted_seconds)
-    return None if ttl is None else since + ttl - context.now
+    ttl = context.spec.ttl_after_finished
+    return None if ttl is None else context.state.limit_counts_from + ttl - context.now
 
 
 def delete_leftover_objects(context: Context) -> tuple[Action, ...]:
@@ -129,7 +128,7 @@ def terminating_message(outcome: JobOutcome, stuck_pods: list[Message]) -> Messa
 
 def with_end(state: EngineState, outcome: JobOutcome, at: datetime) -> EngineState:
     """Return the state in its final phase; the TTL counts from now on."""
-    return replace(state, phase=outcome.phase, ended_at=at, uncounted_seconds=0.0)
+    return replace(state, phase=outcome.phase, ended_at=at, uncounted_seconds_before=state.uncounted_seconds)
 
 
 def end_transition(context: Context, outcome: JobOutcome) -> Transition:
