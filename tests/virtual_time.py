@@ -50,18 +50,79 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self, limit: timedelta = timedelta(days=1)) -> None:
         self._jumping = _JumpingSelector(limit)
         super().__init__(self._jumping)
+        self.wall_jumps = timedelta(0)
+        """By how much the time of day was set forward or back, and how long the machine slept."""
+        self.slept = timedelta(0)
 
     def time(self) -> float:
         """Seconds since the loop was made."""
         return self._jumping.now
 
 
+class ThreeClocks:
+    """The clocks of a machine, which a test moves: wall, monotonic and boot."""
+
+    def __init__(self, wall: datetime = EPOCH) -> None:
+        self.boot_id = "a-boot"
+        self._wall = wall
+        self._monotonic = 1000.0
+        self._slept = 0.0
+
+    def now(self) -> datetime:
+        return self._wall
+
+    def monotonic(self) -> float:
+        return self._monotonic
+
+    def uptime(self) -> float:
+        return self._monotonic + self._slept
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass on a machine that is awake."""
+        self._wall += timedelta(seconds=seconds)
+        self._monotonic += seconds
+
+    def jump_wall(self, by: timedelta) -> None:
+        """Set the time of day forward or back."""
+        self._wall += by
+
+    def suspend(self, duration: timedelta) -> None:
+        """Let the machine sleep: its monotonic clock stands still."""
+        self._wall += duration
+        self._slept += duration.total_seconds()
+
+
 class VirtualClock:
-    """The time of day on the running virtual loop."""
+    """The clocks of the machine on which the running virtual loop is; all instances share them."""
+
+    boot_id = "virtual"
 
     def now(self) -> datetime:
         """The present moment, in UTC."""
-        return EPOCH + timedelta(seconds=asyncio.get_running_loop().time())
+        loop = asyncio.get_running_loop()
+        jumps = loop.wall_jumps if isinstance(loop, VirtualLoop) else timedelta(0)
+        return EPOCH + timedelta(seconds=loop.time()) + jumps
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def uptime(self) -> float:
+        return self.monotonic() + _running_loop().slept.total_seconds()
+
+    def jump_wall(self, by: timedelta) -> None:
+        """Set the time of day forward or back."""
+        _running_loop().wall_jumps += by
+
+    def suspend(self, duration: timedelta) -> None:
+        """Let the machine sleep: timers stand still meanwhile."""
+        _running_loop().wall_jumps += duration
+        _running_loop().slept += duration
+
+
+def _running_loop() -> VirtualLoop:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    return loop
 
 
 def run(main: Coroutine[Any, Any, T], *, limit: timedelta = timedelta(days=1)) -> T:

@@ -14,11 +14,12 @@ from pliant.controllers.autoscale.recommendations import RecommendationStore
 from pliant.controllers.job_status import JobStatusWriter
 from pliant.controllers.masters import MasterCreatedObjects
 from pliant.controllers.node_faults import NodeFaultDetector
-from pliant.controllers.observe import CachedJobObjects, observe
+from pliant.controllers.observe import CachedJobObjects, observe, observe_clock
 from pliant.controllers.orphan_pods import OrphanPodCleaner
 from pliant.controllers.owned_objects import OWNER_UID_INDEX
 from pliant.controllers.priority_classes import PriorityClassWatch
 from pliant.controllers.progress_reports import ProgressReceiver, progress_fields
+from pliant.engine.clock import align_timers
 from pliant.engine.decide import decide, shortest_wait
 from pliant.errors import Invalid, InvalidSpec, RetryLater, StaleDecision
 from pliant.frameworks import CombinedFramework
@@ -40,7 +41,7 @@ from pliant.model.scale_plans import ScalePlan
 from pliant.model.state import EngineState, JobPhase
 from pliant.plugins.isolation import PluginTimeout, call_plugin, plugin_of_job
 from pliant.plugins.registry import framework_of
-from pliant.runtime.clock import Clock
+from pliant.runtime.clock import Clock, JumpAwareClock
 from pliant.runtime.controller import Controller
 
 PLUGIN_RETRY_DELAY = timedelta(seconds=30)
@@ -90,7 +91,7 @@ class JobReconciler:
         self._masters = masters
         self._frontend = frontend
         self._client = client
-        self._clock = clock
+        self._clock = JumpAwareClock(clock)
         self._jobs = jobs
         self._dependencies = dependencies
         self._create_errors: dict[JobKey, dict[str, Message]] = {}
@@ -154,7 +155,7 @@ class JobReconciler:
 
     async def _reconcile_job(self, parsed: ParsedJob, raw: Mapping[str, Any]) -> timedelta | None:
         """Decide on a valid job and apply the decision; return when to reconcile it again."""
-        state = parsed.state
+        state = align_timers(parsed.state, observe_clock(self._clock)) if parsed.state is not None else None
         if is_managed_externally(parsed.job):
             has_pods = bool(self._pods_of(parsed.job))
             is_rejected = has_pods or reported_rejection(self._frontend, raw) is not None
@@ -198,11 +199,12 @@ class JobReconciler:
                 decide,
                 job,
                 state,
-                observe(job, cached, cluster.node_faults),
+                observe(job, cached, cluster.node_faults, self._clock),
                 self._framework_of(job),
                 self._clock.now(),
                 config=cluster.config,
                 recommendations=cluster.recommendations.for_job(job.owner.uid),
+                clock=observe_clock(self._clock),
             ),
         )
         return decision, wait

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from pliant.kube.cache.store import ObjectStore
 from pliant.kube.objects import Node, Pod
 from pliant.model.observed import NodeFault
-from pliant.runtime.clock import Clock
+from pliant.runtime.clock import Clock, JumpAwareClock
 from pliant.schemas.quantity import parse_quantity
 
 _DEVICE_PATTERN = re.compile(r"gpu|npu|tpu|xpu|hpu|dcu|mlu|xid|nvlink|nvidia|gaudi|accelerator|device", re.IGNORECASE)
@@ -39,7 +39,7 @@ class NodeFaultDetector:
     def __init__(self, nodes: ObjectStore[Node], clock: Clock) -> None:
         self.is_enabled = False  # whether the operator can list nodes; otherwise no fault is ever reported
         self._nodes = nodes
-        self._clock = clock
+        self._clock = JumpAwareClock(clock)
         self._noticed_at: dict[str, dict[str, datetime]] = {}
         self._nodes_with_device_problems: set[str] = set()
 
@@ -72,12 +72,14 @@ class NodeFaultDetector:
         problems = [_NodeProblem("is gone", None)] if node is None else list(node_problems(node))
         noticed = self._track_problems(name, problems)
         scheduled_at = _scheduled_at(pod)
+        met_since = self._clock.to_present(scheduled_at) if scheduled_at is not None else None
         for problem in problems:
             # The node's clock may be ahead of the operator's.
             since = min(problem.since or noticed[problem.description], noticed[problem.description])
             if node is None or not problem.device or _may_hold_faulty_device(pod, node, problem.device, since):
                 # A pod that came later met the fault only then.
-                met_at = since if scheduled_at is None else max(since, scheduled_at)
+                since = self._clock.to_present(since)
+                met_at = since if met_since is None else max(since, met_since)
                 return NodeFault(description=problem.description, since=met_at, is_dead=not problem.device)
         return None
 

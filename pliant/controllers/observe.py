@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ from pliant.model.job import Job, Naming
 from pliant.model.messages import Message
 from pliant.model.observed import NodeFault, Observed, ObservedPod, ObservedService, PodExit, PodPhase, StuckContainer
 from pliant.model.scale_plans import ScalePlan
+from pliant.model.state import ClockOffset
+from pliant.runtime.clock import JumpAwareClock
 
 MAX_MESSAGE_LENGTH = 300
 MAX_LOG_TAIL_LENGTH = 1024  # characters kept of the end of a container's termination message
@@ -36,14 +39,20 @@ class CachedJobObjects:
     plans: tuple[ScalePlan, ...] = ()
 
 
-def observe(job: Job, objects: CachedJobObjects, node_faults: NodeFaultDetector | None = None) -> Observed:
+def observe(
+    job: Job,
+    objects: CachedJobObjects,
+    node_faults: NodeFaultDetector | None = None,
+    clock: JumpAwareClock | None = None,
+) -> Observed:
     main_containers = {labels.normalize_group_name(group.name): group.main_containers for group in job.groups}
     managed = ((pod, _PodIdentity.from_labels(pod, job.naming)) for pod in objects.pods)
     external = ((pod, _PodIdentity.from_external_labels(pod, job.naming)) for pod in objects.external_pods)
     pods = []
     for pod, identity in (*managed, *external):
         fault = node_faults.fault_for_pod(pod) if node_faults else None
-        pods.append(_observe_pod(pod, identity, main_containers.get(identity.group) or frozenset(), fault))
+        seen = _observe_pod(pod, identity, main_containers.get(identity.group) or frozenset(), fault)
+        pods.append(_align_deadlines(seen, clock) if clock is not None and clock.has_jumped else seen)
     return Observed(
         pods=tuple(pods),
         services={service.metadata.name: _observe_service(service) for service in objects.services},
@@ -119,6 +128,22 @@ def _observe_pod(pod: Pod, identity: _PodIdentity, counted: frozenset[str], faul
         disruption=_truncate_to_line(disruption.description) if disruption else "",
         is_disrupted_by_node=disruption is not None and disruption.is_by_node,
         excluded_nodes=labels.excluded_nodes(meta.annotations),
+    )
+
+
+def observe_clock(clock: JumpAwareClock) -> ClockOffset | None:
+    """Return the offset of the clock by which the engine notices jumps; None if the boot of the machine is unknown."""
+    return ClockOffset(boot_id=clock.boot_id, seconds=round(clock.wall_offset(), 3)) if clock.boot_id else None
+
+
+def _align_deadlines(pod: ObservedPod, clock: JumpAwareClock) -> ObservedPod:
+    """Move the times from which deadlines are counted by the jumps of the clock since then."""
+    started, stuck = pod.started_at, pod.stuck_container
+    return dataclasses.replace(
+        pod,
+        # A finished pod has run from one time to the other on the same clock.
+        started_at=clock.to_present(started) if started is not None and pod.finished_at is None else started,
+        stuck_container=dataclasses.replace(stuck, since=clock.to_present(stuck.since)) if stuck is not None else None,
     )
 
 

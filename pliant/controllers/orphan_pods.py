@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from pliant.controllers.node_faults import NodeFaultDetector
 from pliant.errors import Conflict, NotFound
@@ -39,7 +39,7 @@ class OrphanPodCleaner:
         self._clock = clock
         self._resource = resource
         self._pods = pods
-        self._noticed_at: dict[JobKey, datetime] = {}  # when orphans of a job were first noticed
+        self._noticed_at: dict[JobKey, float] = {}  # when orphans of a job were first noticed, on the monotonic clock
 
     async def delete_orphans(
         self, key: JobKey, live_uid: str, node_faults: NodeFaultDetector, config: OperatorConfig
@@ -66,7 +66,9 @@ class OrphanPodCleaner:
             return max(remaining, timedelta(0)) or None
         if meta.deletion_timestamp is not None:
             return None
-        remaining = self._noticed_at.setdefault(key, now) + GARBAGE_COLLECTION_GRACE - now
+        awake_at = self._clock.monotonic()
+        elapsed = timedelta(seconds=awake_at - self._noticed_at.setdefault(key, awake_at))
+        remaining = GARBAGE_COLLECTION_GRACE - elapsed
         if remaining > timedelta(0):
             return remaining
         # The cache may lag behind: only the API server knows that the job is gone.

@@ -21,7 +21,7 @@ from pliant.kube.transport.write_flows import WriteFlow
 from pliant.model.actions import DeleteScalePlan
 from pliant.model.job import Job, JobKey
 from pliant.model.scale_plans import PlanPhase, PlanStatus, ScalePlan
-from pliant.runtime.clock import Clock
+from pliant.runtime.clock import Clock, JumpAwareClock
 
 JOB_INDEX = "job"  # the index of plans by job
 MANUAL_PLAN_INITIAL_DELAY = timedelta(seconds=2)
@@ -55,7 +55,7 @@ class ScalePlanStore:
         self.resource = plan_resource(kind)
         self._job_resource = job_resource
         self._client = client
-        self._clock = clock
+        self._clock = JumpAwareClock(clock)
         self._plans = plans
         self._parsed_by_uid: dict[str, tuple[RawPlan, ScalePlan]] = {}
         """Parsed plans by uid, each with the object it was parsed from."""
@@ -67,7 +67,7 @@ class ScalePlanStore:
         """Return the plans for a job, the oldest first, and the delay until the plans left alone are due."""
         now, plans, waits = self._clock.now(), [], []
         for raw in self._plans_of_job(job.key):
-            plan = self._parsed_plan(raw)
+            plan = self._in_present_time(self._parsed_plan(raw))
             if _belongs_to_other_job(plan, job.owner.uid):
                 continue
             remaining = plan.created_at + MANUAL_PLAN_INITIAL_DELAY - now
@@ -197,6 +197,13 @@ class ScalePlanStore:
         if known is None or known[0] is not raw:
             known = self._parsed_by_uid[uid] = raw, self.kind.parse(raw)
         return known[1]
+
+    def _in_present_time(self, plan: ScalePlan) -> ScalePlan:
+        """Return the plan with the times from which its deadlines are counted moved by the jumps of the clock."""
+        if not self._clock.has_jumped:
+            return plan
+        finished_at = self._clock.to_present(plan.finished_at) if plan.finished_at is not None else None
+        return dataclasses.replace(plan, created_at=self._clock.to_present(plan.created_at), finished_at=finished_at)
 
     def _plans_of_job(self, key: JobKey) -> tuple[dict[str, Any], ...]:
         return self._plans.by_index(JOB_INDEX, str(key))

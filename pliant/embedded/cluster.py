@@ -162,6 +162,7 @@ class EmbeddedCluster:
                 AgentSupervisor.start_network_services(mode, https_server, network_context)
             )
             client = KubeClient(transport)
+            credentials = stack.enter_context(closing(PodCredentials(api.tokens, certificate.ca_certificate, clock)))
             dependencies = KubeletDependencies(
                 client=client,
                 clock=clock,
@@ -173,7 +174,7 @@ class EmbeddedCluster:
                     default_mounts=config.mounts,
                     base_env=_base_environment(os.environ, *mode.api_address_for_pods(url)),
                     pod_network=CurrentPodNetworkSetup(supervisor),
-                    credentials=stack.enter_context(closing(PodCredentials(api.tokens, certificate.ca_certificate))),
+                    credentials=credentials,
                 ),
                 logs=logs,
                 stdin=stdin,
@@ -221,6 +222,8 @@ async def _run_control_plane(
     gpu_health.on_faults_changed = kubelet.publish_changed_statuses
     pods = Informer(client, PODS, PodView, on_change=_combine_handlers(*(each.on_pod_change for each in pod_handlers)))
     node_lifecycle = NodeLifecycleController(dependencies, kubelet, nodes, pods.store.all)
+    if (credentials := dependencies.filesystem.credentials) is not None:
+        node_lifecycle.on_heartbeat = credentials.renew_after_clock_jump
     agent.on_lost, supervisor.on_restarted = node_lifecycle.on_agent_lost, node_lifecycle.on_agent_restarted
     service_handlers = (service_index, slices, kubernetes_service)
     node_handlers = (scheduler, taints, evictions, pod_gc, gpu_health, node_lifecycle)

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
+from pliant.engine.clock import align_timers
 from pliant.engine.context import Context, Transition, add_elapsed_phase_time, with_timeline_entry
 from pliant.engine.lifecycle import finish
 from pliant.engine.lifecycle.suspend import sync_suspended_pods
@@ -26,7 +27,7 @@ from pliant.model.job import Job
 from pliant.model.messages import MessageReason, message
 from pliant.model.observed import Observed, ScaleRecommendation
 from pliant.model.operator_config import OperatorConfig
-from pliant.model.state import EngineState, JobOutcome, JobPhase
+from pliant.model.state import ClockOffset, EngineState, JobOutcome, JobPhase
 
 DEFAULT_CONFIG = OperatorConfig()
 NO_RECOMMENDATIONS: Mapping[str, ScaleRecommendation] = {}
@@ -41,16 +42,19 @@ def decide(  # noqa: PLR0913 - everything that a decision depends on
     *,
     config: OperatorConfig = DEFAULT_CONFIG,
     recommendations: Mapping[str, ScaleRecommendation] = NO_RECOMMENDATIONS,
+    clock: ClockOffset | None = None,
 ) -> Decision:
     """Return what to do next for a job with the stored state `before`.
 
     `recommendations` are those of the autoscaler by group; where there is none, the last size request stays in force.
+    `clock` is the offset of the clock that `now` was read from, by which jumps of that clock are noticed.
     Pure: the same arguments give the same decision.
     """
     if job.is_deleting:
         return Act()  # the garbage collector deletes the dependents
     spec = apply_master_defaults(job, config)
-    state = before or _initial_state(job, now)
+    before = align_timers(before, clock) if before is not None else None
+    state = before or _initial_state(job, now, clock)
     state = replace(state, observed_generation=spec.generation, accepted_spec=spec.accepted_spec)
     state = with_size_requests(spec, recommendations, state, now)
     state = raise_attempts_to_observed(spec, observed, state)
@@ -102,7 +106,7 @@ def _terminate(context: Context, outcome: JobOutcome) -> Act:
         )
     has_running_pods = any(pod.phase not in finish.FINISHED_POD_PHASES for pod in observed.pods)
     counts = state.replica_counts if has_running_pods else rollup.final_counts(state)
-    ended = replace(state, phase=outcome.phase, message=outcome.message, ended_at=now, replica_counts=counts)
+    ended = replace(finish.with_end(state, outcome, now), message=outcome.message, replica_counts=counts)
     return Act(status=_status_update(context, ended))
 
 
@@ -136,6 +140,7 @@ def _status_update(context: Context, state: EngineState) -> JobStatusUpdate:
     return JobStatusUpdate(state=written, replica_counts=state.replica_counts, observed_pods=pods)
 
 
-def _initial_state(job: Job, now: datetime) -> EngineState:
-    state = EngineState(phase=JobPhase.PENDING, started_at=now, has_job_service=bool(job.naming.job_service))
+def _initial_state(job: Job, now: datetime, clock: ClockOffset | None) -> EngineState:
+    has_job_service = bool(job.naming.job_service)
+    state = EngineState(phase=JobPhase.PENDING, started_at=now, has_job_service=has_job_service, clock_offset=clock)
     return with_timeline_entry(state, now, str(JobPhase.PENDING), message(MessageReason.JOB_ACCEPTED))

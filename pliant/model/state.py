@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -112,6 +112,16 @@ class JobOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
 class PhaseStart(Struct, frozen=True, kw_only=True, rename="camel"):
     phase: JobPhase
     since: Timestamp
+
+
+class ClockOffset(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How far the time of day of a machine is ahead of the clock that counts the seconds it was awake since boot.
+
+    It changes only if the time of day is set or the machine sleeps. Offsets of two boots cannot be compared.
+    """
+
+    boot_id: str
+    seconds: float
 
 
 class ReplicaFailure(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -284,6 +294,12 @@ class EngineState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     """Since when timeLimit has been counting; None before the first run and while suspended."""
     active_seconds_before: float = 0.0
     """Seconds counted against timeLimit before `active_since`."""
+    clock_offset: ClockOffset | None = None
+    """The offset to which the timers of this state belong; None if it is unknown."""
+    uncounted_seconds: float = 0.0
+    """By how much the offset has grown since the job started; no timer counts this time."""
+    uncounted_seconds_before: float = 0.0
+    """How much of that was before the job was resumed or ended."""
     avoided_nodes: tuple[str, ...] = ()
     """Nodes where replicas were lost or could not be created, the latest last; new pods prefer other nodes."""
     ended_at: Timestamp | None = None
@@ -308,6 +324,17 @@ class EngineState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     phase_seconds: dict[JobPhase, float] = {}
     """Total seconds spent in each phase, the current stay excluded."""
     timeline: tuple[TimelineEntry, ...] = ()
+
+    @property
+    def aligned_started_at(self) -> datetime:
+        """When the job would have started if the clock had not jumped since."""
+        return self.started_at + timedelta(seconds=self.uncounted_seconds)
+
+    @property
+    def limit_counts_from(self) -> datetime:
+        """From when startLimit, a deadline from the start or the TTL counts: the start, the last resume or the end."""
+        since = self.ended_at or self.resumed_at or self.started_at
+        return since + timedelta(seconds=self.uncounted_seconds - self.uncounted_seconds_before)
 
     def group(self, name: str) -> GroupState:
         """Return the state of a group; the default state if there is none."""

@@ -12,20 +12,10 @@ from pliant.controllers.node_faults import NodeFaultDetector
 from pliant.kube.cache.store import ObjectStore
 from pliant.kube.objects import Node, Pod
 from pliant.model.observed import NodeFault
+from tests.virtual_time import ThreeClocks
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 EARLIER = NOON - timedelta(minutes=1)
-
-
-class Clock:
-    """A clock that is set by hand."""
-
-    def __init__(self) -> None:
-        self.time = NOON
-
-    def now(self) -> datetime:
-        """The time it was set to."""
-        return self.time
 
 
 def pod(*devices: str) -> Pod:
@@ -35,7 +25,7 @@ def pod(*devices: str) -> Pod:
     )
 
 
-def watch(conditions: dict[str, str] | None, *taints: str, clock: Clock | None = None) -> NodeFaultDetector:
+def watch(conditions: dict[str, str] | None, *taints: str, clock: ThreeClocks | None = None) -> NodeFaultDetector:
     """A watch that knows one node, or none."""
     store: ObjectStore[Node] = ObjectStore()
     if conditions is not None:
@@ -50,7 +40,7 @@ def watch(conditions: dict[str, str] | None, *taints: str, clock: Clock | None =
             },
         }
         store.apply_complete_list([msgspec.convert(raw, Node)], 1)
-    nodes = NodeFaultDetector(store, clock or Clock())
+    nodes = NodeFaultDetector(store, clock or ThreeClocks(NOON))
     nodes.is_enabled = True
     return nodes
 
@@ -67,10 +57,10 @@ def test_a_node_that_is_ready_or_says_nothing_is_well() -> None:
 
 
 def test_a_node_that_is_not_there_is_gone_since_it_was_missed() -> None:
-    clock = Clock()
+    clock = ThreeClocks(NOON)
     nodes = watch(None, clock=clock)
     assert nodes.fault_for_pod(pod()) == NodeFault(description="is gone", since=NOON)
-    clock.time += timedelta(seconds=30)
+    clock.advance(30)
     assert nodes.fault_for_pod(pod()) == NodeFault(description="is gone", since=NOON)
 
 
@@ -131,28 +121,28 @@ def test_a_sound_device_is_no_fault(conditions: dict[str, str], taints: tuple[st
 
 
 def test_a_fault_that_comes_back_counts_from_its_return() -> None:
-    clock = Clock()
+    clock = ThreeClocks(NOON)
     nodes = watch(None, clock=clock)
     nodes.fault_for_pod(pod())
     healthy = watch({"Ready": "True"}, clock=clock)
     nodes._nodes = healthy._nodes
     assert nodes.fault_for_pod(pod()) is None
     nodes._nodes = ObjectStore()
-    clock.time += timedelta(hours=1)
+    clock.advance(3600)
     fault = nodes.fault_for_pod(pod())
     assert fault is not None
-    assert fault.since == clock.time
+    assert fault.since == clock.now()
 
 
 def test_a_fault_that_one_pod_does_not_mind_goes_on_counting_for_another() -> None:
-    clock = Clock()
+    clock = ThreeClocks(NOON)
     nodes = watch({"Ready": "True"}, "nvidia.com/gpu-unhealthy", clock=clock)
     for _ in range(2):
         fault = nodes.fault_for_pod(pod("nvidia.com/gpu"))
         assert fault is not None
         assert fault.since == NOON
         assert nodes.fault_for_pod(pod()) is None
-        clock.time += timedelta(seconds=5)
+        clock.advance(5)
 
 
 GPU = "nvidia.com/gpu"
@@ -183,7 +173,7 @@ def detector_for(*nodes: dict[str, Any]) -> NodeFaultDetector:
     store: ObjectStore[Node] = ObjectStore()
     known = [msgspec.convert(node, Node) for node in nodes]
     store.apply_complete_list(known, 1)
-    faults = NodeFaultDetector(store, Clock())
+    faults = NodeFaultDetector(store, ThreeClocks(NOON))
     faults.is_enabled = True
     for node in known:
         faults.on_node_changed(None, node)

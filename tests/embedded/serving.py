@@ -7,7 +7,6 @@ import random
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,27 +23,15 @@ from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, Resource
 from pliant.kube.transport.base import JSON_CONTENT_TYPE, Reply, Request
 from pliant.runtime.clock import SystemClock
+from tests.virtual_time import ThreeClocks
 
 WIDGETS = Resource("example.org", "v1", "widgets", "Widget")
-
-
-class ManualClock:
-    """A clock that moves only when a test advances it."""
-
-    def __init__(self) -> None:
-        self.time = datetime(2030, 1, 1, tzinfo=UTC)
-
-    def now(self) -> datetime:
-        return self.time
-
-    def advance(self, seconds: float) -> None:
-        self.time += timedelta(seconds=seconds)
 
 
 class Served:
     """A running API server and its client."""
 
-    def __init__(self, api: ApiServer, clock: ManualClock) -> None:
+    def __init__(self, api: ApiServer, clock: ThreeClocks) -> None:
         self.api = api
         self.clock = clock
         self.transport = InProcessTransport(api)
@@ -71,7 +58,7 @@ class Served:
 @asynccontextmanager
 async def serving(store: Store | None = None, logs: LogSource | None = None) -> AsyncIterator[Served]:
     """Start an API server with its garbage collector."""
-    clock = ManualClock()
+    clock = ThreeClocks()
     store = store or Store.in_memory()
     async with ApiServer.start(
         store, KindRegistry.with_builtin_kinds(), clock, log_source=logs, rng=random.Random(1)

@@ -107,6 +107,16 @@ def play_with_fault(scenario: Scenario, at: int, fault: str) -> Run:
     return virtual_time.run(_play(scenario, lambda inner: Mortal(Faulty(inner, at=at, fault=fault))))
 
 
+def play_with_jump(scenario: Scenario, at: float, jump: Callable[[virtual_time.VirtualClock], None]) -> Run:
+    """Run a scenario to rest, with the clocks of the machine disturbed once."""
+
+    async def disturbed() -> Run:
+        asyncio.get_running_loop().call_later(at, jump, virtual_time.VirtualClock())
+        return await _play(scenario, Mortal)
+
+    return virtual_time.run(disturbed())
+
+
 async def _play(scenario: Scenario, mortal_over: Callable[[Transport], Mortal]) -> Run:
     clock = virtual_time.VirtualClock()
     store = Store.in_memory()

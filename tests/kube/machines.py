@@ -56,7 +56,7 @@ class Machine:
 
     def uptime(self) -> float:
         """Seconds since this machine was started, which was long before or after the others."""
-        return asyncio.get_running_loop().time() + self._skew.total_seconds()
+        return VirtualClock().uptime() + self._skew.total_seconds()
 
     def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run something on this machine."""

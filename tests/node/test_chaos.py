@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from pliant.embedded.controllers import node_lifecycle
 from pliant.embedded.fault_annotations import NODE_OUTAGE_ANNOTATION, OUTAGE_VALUE_KILLED, OUTAGE_VALUE_PAUSED
 from pliant.embedded.kubelet.runtime.messages import AgentLost
 from pliant.embedded.kubelet.runtime.node_agent import NodeAgentClient
@@ -144,7 +145,10 @@ async def test_nobody_is_blamed_for_standing_still(tmp_path: Path) -> None:
         assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
 
 
-async def test_an_agent_that_does_not_answer_loses_its_nodes(tmp_path: Path) -> None:
+async def test_an_agent_that_does_not_answer_for_long_loses_its_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_lifecycle, "NODE_HEARTBEAT_TIMEOUT_SECONDS", 4.0)
     others = set(descendants(os.getpid()))
     async with running(tmp_path, node_count=2) as cluster:
         await cluster.sh("before", "exec sleep 60")

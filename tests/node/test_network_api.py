@@ -6,7 +6,7 @@ import asyncio
 import base64
 import json
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from pliant.embedded.kubelet.volumes import pod_credentials
 from pliant.embedded.kubelet.volumes.pod_credentials import PodCredentials
 from pliant.runtime.clock import SystemClock
 from tests.node.running import eventually, running
+from tests.virtual_time import ThreeClocks
 
 PLAIN = """
 import json, os, ssl, urllib.request
@@ -45,16 +46,6 @@ async def main():
     await transport.aclose()
 asyncio.run(main())
 """
-
-
-class Later:
-    """A clock that can be set."""
-
-    def __init__(self) -> None:
-        self.moment = datetime(2026, 1, 1, tzinfo=UTC)
-
-    def now(self) -> datetime:
-        return self.moment
 
 
 async def test_a_pod_lists_pods_as_its_service_account(tmp_path: Path) -> None:
@@ -98,7 +89,7 @@ async def test_a_volume_may_hold_a_token_for_somebody_else(tmp_path: Path) -> No
 
 
 def test_a_token_is_good_for_its_time_and_only_where_it_was_issued() -> None:
-    clock = Later()
+    clock = ThreeClocks()
     tokens = TokenIssuer(clock)
     token = tokens.issue(
         ServiceAccountRef(namespace="team", name="trainer", pod_name="p", pod_uid="u"), timedelta(minutes=10)
@@ -109,13 +100,13 @@ def test_a_token_is_good_for_its_time_and_only_where_it_was_issued() -> None:
     assert user["extra"]["authentication.kubernetes.io/pod-name"] == ["p"]
     assert TokenIssuer(clock).authenticate(token) is None
     assert [tokens.authenticate(each) for each in ("", "x", "a.b.c", token[:-1], "." + token)] == [None] * 5
-    clock.moment += timedelta(minutes=10)
+    clock.advance(600)
     assert tokens.authenticate(token) is None
 
 
 async def test_a_token_is_renewed_before_its_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pod_credentials, "_RENEW_AT_LIFETIME_FRACTION", 0.01 / 3600)
-    kept = PodCredentials(TokenIssuer(SystemClock()), b"authority")
+    kept = PodCredentials(TokenIssuer(SystemClock()), b"authority", SystemClock())
     pod: dict[str, Any] = {"metadata": {"name": "p", "namespace": "team", "uid": "u"}, "spec": {}}
     kept.write_service_account(pod, tmp_path / "account")
     token = tmp_path / "account" / "token"

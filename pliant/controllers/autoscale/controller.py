@@ -26,13 +26,14 @@ from pliant.controllers.autoscale.scalable_jobs import ScalableJobs, is_autoscal
 from pliant.controllers.autoscale.scale_history import ScaleHistory
 from pliant.controllers.autoscale.snapshot import GroupSnapshot, SnapshotOptions
 from pliant.controllers.autoscale.throughput import ThroughputTracker
+from pliant.controllers.observe import observe_clock
 from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import Node
 from pliant.model.job import Job, JobKey
 from pliant.model.observed import ScaleRecommendation
 from pliant.model.state import EngineState
-from pliant.runtime.clock import Clock
+from pliant.runtime.clock import Clock, ClockJumpDetector, JumpAwareClock
 from pliant.runtime.controller import Controller
 from pliant.runtime.metrics import Histogram
 
@@ -66,7 +67,7 @@ class AutoscaleController:
         self.resize_counts: Counter[str] = Counter()  # resizes by reason
         self.scalable_jobs = ScalableJobs()
         self.cluster_informers = AutoscaleInformers(client, nodes, self.scalable_jobs, self._on_cluster_change)
-        self._clock = clock
+        self._clock, self._jumps = JumpAwareClock(clock), ClockJumpDetector(clock)
         self._recommendations = recommendations
         self._options = options
         self._list_jobs = list_jobs
@@ -141,6 +142,8 @@ class AutoscaleController:
         loop = asyncio.get_running_loop()
         self._planned_at = loop.time()
         now = self._clock.now()
+        if self._jumps.read_jump():
+            self._start_over()
         snapshots = {each.elastic.key: each for each in self.cluster_informers.snapshots.group_snapshots()}
         elastics = {key: self._with_cooldowns(each, now) for key, each in snapshots.items()}
         planning_input = self._planning_input(snapshots, elastics, now)
@@ -157,6 +160,13 @@ class AutoscaleController:
             if replan_at is None
             else timedelta(seconds=max(replan_at - now.timestamp(), MIN_REPLAN_INTERVAL_SECONDS))
         )
+
+    def _start_over(self) -> None:
+        """Forget times from before a jump of the clock, as after a restart: the states of the jobs have the rest."""
+        self._scale_history = ScaleHistory(self._options.cooldowns)
+        self._recommendations.retain_only(())
+        self.scalable_jobs.align_timers(observe_clock(self._clock))
+        self.cluster_informers.snapshots.mark_nodes_changed()
 
     def _with_cooldowns(self, snapshot: GroupSnapshot, now: datetime) -> ElasticGroup:
         group = snapshot.elastic.key.group

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from pliant.autoscale.model import GroupKey
+from pliant.engine.clock import align_timers
 from pliant.model.job import Job, JobKey, ReplicaGroup, ResizeMode
-from pliant.model.state import EngineState, JobPhase
+from pliant.model.state import ClockOffset, EngineState, JobPhase
 
 _ACTIVE_PHASES = frozenset({JobPhase.PENDING, JobPhase.CREATING, JobPhase.RUNNING, JobPhase.RESTARTING})
 
@@ -37,6 +38,9 @@ class ScalableJobs:
     def state_of(self, job_uid: str) -> EngineState:
         """Return the stored state of a registered job."""
         return self._states[job_uid]
+
+    def align_timers(self, clock: ClockOffset | None) -> None:
+        self._states = {uid: align_timers(state, clock) for uid, state in self._states.items()}
 
     def is_in_first_reconcile(self, job_uid: str) -> bool:
         return job_uid in self._in_first_pass.values()

@@ -87,6 +87,6 @@ def _last_manual_edit(group_name: str, state: EngineState) -> float | None:
     edits = [
         each.at
         for requester, each in requests
-        if requester is not SizeRequester.AUTOSCALER and each.at > state.started_at
+        if requester is not SizeRequester.AUTOSCALER and each.at > state.aligned_started_at
     ]
     return max(edits).timestamp() if edits else None

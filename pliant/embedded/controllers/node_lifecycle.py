@@ -36,8 +36,12 @@ _RUNTIME_PREFIX = "pliant://"
 _MAX_PODS_PER_NODE = 1000
 """A Linux bridge has 1,023 ports."""
 HEARTBEAT_INTERVAL_SECONDS = 2.0
-NODE_HEARTBEAT_TIMEOUT_SECONDS = 4.0
-"""Seconds without a heartbeat after which a node is not ready."""
+NODE_OUTAGE_TIMEOUT_SECONDS = 4.0
+"""Seconds after which a node is not ready whose agent has died, or whose outage is simulated."""
+NODE_HEARTBEAT_TIMEOUT_SECONDS = 40.0
+"""Seconds after which a node is not ready whose agent lives but does not respond; its pods run all the same."""
+MAX_MONITOR_DELAY_SECONDS = 6.0
+"""A check of the heartbeats that comes later than this finds them old because the monitor itself was stopped."""
 _NO_ANNOTATIONS: Mapping[str, str] = {}
 
 log = logging.getLogger(__name__)
@@ -67,6 +71,8 @@ class NodeLifecycleController:
         self._woken = asyncio.Event()
         self._has_agent = asyncio.Event()
         self._has_agent.set()
+        self.on_heartbeat: Callable[[], None] = lambda: None
+        """Called every HEARTBEAT_INTERVAL_SECONDS or more often."""
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -94,14 +100,17 @@ class NodeLifecycleController:
 
     async def _monitor_heartbeats(self) -> None:
         loop = asyncio.get_running_loop()
-        self._last_heartbeats = dict.fromkeys(self._node_capacities, loop.time())
+        self._last_heartbeats = dict.fromkeys(self._node_capacities, checked_at := loop.time())
         while True:
-            if await self._services.agent.is_responsive(HEARTBEAT_INTERVAL_SECONDS):
-                self._last_heartbeats |= dict.fromkeys(
-                    self._node_capacities.keys() - self._simulated_outages.keys(), loop.time()
-                )
+            is_responsive = await self._services.agent.is_responsive(HEARTBEAT_INTERVAL_SECONDS)
+            self.on_heartbeat()
+            self._excuse_own_delay(loop.time() - checked_at)
+            checked_at = loop.time()
+            if is_responsive:
+                alive = self._node_capacities.keys() - self._simulated_outages.keys()
+                self._last_heartbeats |= dict.fromkeys(alive, checked_at)
             for name, last in self._last_heartbeats.items():
-                is_reachable = loop.time() - last < NODE_HEARTBEAT_TIMEOUT_SECONDS
+                is_reachable = checked_at - last < self._heartbeat_timeout(name)
                 if is_reachable != self._is_reachable[name]:
                     self._is_reachable[name] = is_reachable
                     await self._write_ready_condition(name, is_reachable=is_reachable)
@@ -110,6 +119,16 @@ class NodeLifecycleController:
                 async with asyncio.timeout(HEARTBEAT_INTERVAL_SECONDS):
                     await self._woken.wait()
             self._woken.clear()
+
+    def _heartbeat_timeout(self, node_name: str) -> float:
+        is_down = self._services.agent.is_lost or node_name in self._simulated_outages
+        return NODE_OUTAGE_TIMEOUT_SECONDS if is_down else NODE_HEARTBEAT_TIMEOUT_SECONDS
+
+    def _excuse_own_delay(self, seconds_since_check: float) -> None:
+        """Do not count time against the nodes in which nobody could receive their heartbeats."""
+        delay = seconds_since_check - MAX_MONITOR_DELAY_SECONDS
+        if delay > 0:
+            self._last_heartbeats = {name: last + delay for name, last in self._last_heartbeats.items()}
 
     async def _apply_fault_annotations(self) -> None:
         while True:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
@@ -79,7 +79,7 @@ def time_out_job(context: Context) -> Transition | None:
 def time_to_job_timeout(context: Context) -> timedelta | None:
     """Return the time until the current limit is reached; None if no limit applies."""
     job, state, now = context.job, context.state, context.now
-    since = state.resumed_at or state.started_at
+    since = state.limit_counts_from
     if job.counts_time_from_start:
         return None if job.time_limit is None else since + job.time_limit - now
     if state.active_since is not None:
@@ -88,8 +88,8 @@ def time_to_job_timeout(context: Context) -> timedelta | None:
 
 
 def ttl_left(context: Context) -> timedelta | None:
-    ttl, state = context.spec.ttl_after_finished, context.state
-    return None if ttl is None else (state.ended_at or state.started_at) + ttl - context.now
+    ttl = context.spec.ttl_after_finished
+    return None if ttl is None else context.state.limit_counts_from + ttl - context.now
 
 
 def delete_leftover_objects(context: Context) -> tuple[Action, ...]:
@@ -126,14 +126,16 @@ def terminating_message(outcome: JobOutcome, stuck_pods: list[Message]) -> Messa
     return message(MessageReason.WAITING_FOR_TERMINATION, [outcome.message, waiting])
 
 
+def with_end(state: EngineState, outcome: JobOutcome, at: datetime) -> EngineState:
+    """Return the state in its final phase; the TTL counts from now on."""
+    return replace(state, phase=outcome.phase, ended_at=at, uncounted_seconds_before=state.uncounted_seconds)
+
+
 def end_transition(context: Context, outcome: JobOutcome) -> Transition:
     """Persist the outcome; the job enters its final phase when its pods are deleted, or now if they are kept."""
     keeps_pods = context.job.clean_pod_policy is CleanPodPolicy.NONE and not outcome.must_delete_all
     after = replace(_with_root_cause(context, outcome), outcome=outcome, message=outcome.message)
-    if keeps_pods:
-        after = replace(after, phase=outcome.phase, ended_at=outcome.at)
-    else:
-        after = replace(after, phase=JobPhase.TERMINATING)
+    after = with_end(after, outcome, outcome.at) if keeps_pods else replace(after, phase=JobPhase.TERMINATING)
     is_warning = outcome.phase is not JobPhase.SUCCEED
     return make_transition(after, outcome.at, str(outcome.phase), outcome.message, is_warning=is_warning)
 

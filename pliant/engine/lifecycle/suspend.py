@@ -51,7 +51,14 @@ def resume_job(context: Context) -> Transition | None:
     current, job = roll_up_status(context), context.job
     groups = {group.name: _reset_for_resume(group, current.group(group.name), job.master) for group in job.groups}
     resumed = message(MessageReason.RESUMED)
-    state = replace(current, phase=JobPhase.PENDING, message=resumed, groups=groups, resumed_at=context.now)
+    state = replace(
+        current,
+        phase=JobPhase.PENDING,
+        message=resumed,
+        groups=groups,
+        resumed_at=context.now,
+        uncounted_seconds_before=current.uncounted_seconds,
+    )
     return make_transition(state, context.now, RESUMED_REASON, resumed, is_warning=False)
 
 

@@ -98,7 +98,10 @@ def _count_restart(group_state: GroupState, request: RestartRequest, now: dateti
 
 
 def _is_new_streak(group_state: GroupState, now: datetime) -> bool:
-    return group_state.last_restart_at is None or now - group_state.last_restart_at >= BACKOFF_RESET_AFTER
+    if group_state.last_restart_at is None:
+        return True
+    # The last restart may lie in the future if the clock was set back while no operator ran.
+    return not timedelta(0) <= now - group_state.last_restart_at < BACKOFF_RESET_AFTER
 
 
 def _raise_min_attempt(group_state: GroupState, scope: RestartScope, index: int) -> GroupState:

@@ -72,6 +72,7 @@ def start_failure_message(replica: Replica) -> Message:
 def _has_ended_at_start(pod: ObservedPod) -> bool:
     if pod.exit is not None and pod.exit.reason in NEVER_STARTED_EXIT_REASONS:
         return True
-    return (
-        pod.started_at is not None and pod.finished_at is not None and pod.finished_at - pod.started_at <= START_PERIOD
-    )
+    if pod.started_at is None or pod.finished_at is None:
+        return False
+    # The duration is unknown if the clock was set back meanwhile.
+    return timedelta(0) <= pod.finished_at - pod.started_at <= START_PERIOD

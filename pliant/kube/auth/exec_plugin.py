@@ -90,12 +90,16 @@ class ExecCredentials:
         async with self._lock:
             if self._credential != rejected:
                 return self._credential is not None
-            if self._ran_at is not None and self._now() - self._ran_at < MIN_RUN_INTERVAL:
+            if self._ran_at is not None and timedelta(0) <= self._now() - self._ran_at < MIN_RUN_INTERVAL:
                 return False
             return await self._run_plugin() != rejected
 
     def _is_renewal_due(self) -> bool:
-        return self._renew_at is not None and self._renew_at <= self._now()
+        if self._renew_at is None or self._ran_at is None:
+            return False
+        now = self._now()
+        # If the clock was set back, it no longer tells when the credential expires.
+        return self._renew_at <= now or now < self._ran_at
 
     async def _run_plugin(self) -> Credential:
         started_at = self._now()

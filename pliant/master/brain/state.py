@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
@@ -90,6 +90,18 @@ class BrainState:
         state: dict[str, Any] = msgspec.to_builtins(self)
         del state["observations"]
         return state
+
+
+def align_to_clock_jump(state: BrainState, jump: timedelta) -> BrainState:
+    """Return the state after the clock jumped; as after a restart of the master, nobody is blamed for that time."""
+    until, changed = state.worker_cap_until, state.ps_changed_at
+    return replace(
+        state,
+        worker_cap_until=until + jump if until is not None else None,
+        straggler_replaced_at=tuple(at + jump for at in state.straggler_replaced_at),
+        ps_changed_at=changed + jump if changed is not None else None,
+        observations=TransientObservations(),
+    )
 
 
 def load_brain_state(state: Mapping[str, Any]) -> BrainState:

@@ -18,7 +18,7 @@ from pliant.kube.objects import Pod
 from pliant.kube.resources import PODS
 from pliant.master.brain.decide import decide_next_action, observe_without_deciding
 from pliant.master.brain.observe import state_with_appeared_members
-from pliant.master.brain.state import BrainState, load_brain_state
+from pliant.master.brain.state import BrainState, align_to_clock_jump, load_brain_state
 from pliant.master.brain.timing import BrainTiming
 from pliant.master.control.parsing import JOB_LABEL, member_key_and_rank, members_from_pods, parse_elastic_job
 from pliant.master.control.scale_plans import (
@@ -33,7 +33,7 @@ from pliant.master.control.scale_plans import (
 )
 from pliant.master.model import JobCompletion, JobMember, JobSnapshot, MasterJobSpec, MemberKey, ScaleAction
 from pliant.master.server.service import MasterService
-from pliant.runtime.clock import Clock
+from pliant.runtime.clock import Clock, ClockJumpDetector, JumpAwareClock
 from pliant.runtime.workqueue import Backoff
 
 RECONCILE_INTERVAL_SECONDS = 1.0
@@ -60,7 +60,7 @@ class MasterLoop:
         self, client: KubeClient, job: MasterJobSpec, service: MasterService, clock: Clock, timing: BrainTiming
     ) -> None:
         self._client, self._job, self._service = client, job, service
-        self._clock, self._timing = clock, timing
+        self._clock, self._jumps, self._timing = JumpAwareClock(clock), ClockJumpDetector(clock), timing
         self._changed = asyncio.Event()
         self._arrived_ranks: dict[MemberKey, int] = {}
         self._sent_plan: SentPlan | None = None
@@ -124,10 +124,12 @@ class MasterLoop:
 
     async def _reconcile(self) -> JobCompletion | None:
         now = self._clock.now()
+        if jump := self._jumps.read_jump():
+            self._align_to_clock_jump(jump)
         self._changed.clear()
         job_exists = self._refresh_job()
         pods = [pod for pod in self._pods.store.all() if self._is_owned_by_job(pod)]
-        members = members_from_pods(pods, self._service.heartbeats(), now)
+        members = self._in_present_time(members_from_pods(pods, self._service.heartbeats(), now))
         self._service.set_members(members)
         arrivals, self._arrived_ranks = self._arrived_ranks, {}
         if arrivals:
@@ -142,6 +144,21 @@ class MasterLoop:
             return None
         self._save_state(state)
         return decision
+
+    def _align_to_clock_jump(self, jump: timedelta) -> None:
+        """Do not count time in which the machine slept, or by which its clock was set."""
+        log.warning("clock jumped", extra={"seconds": jump.total_seconds()})
+        self.state = align_to_clock_jump(self.state, jump)
+        if self._sent_plan is not None:
+            previous = align_to_clock_jump(self._sent_plan.previous_state, jump)
+            self._sent_plan = replace(self._sent_plan, sent_at=self._sent_plan.sent_at + jump, previous_state=previous)
+        if self._not_before is not None:
+            self._not_before += jump
+
+    def _in_present_time(self, members: tuple[JobMember, ...]) -> tuple[JobMember, ...]:
+        if not self._clock.has_jumped:
+            return members
+        return tuple(replace(each, created_at=self._clock.to_present(each.created_at)) for each in members)
 
     def _refresh_job(self) -> bool:
         """Read the job again; return whether it still exists and is not being deleted."""

@@ -24,7 +24,7 @@ from pliant.master.model import Heartbeat, JobMember, MemberKey, MemberStatus, P
 from pliant.master.server.authentication import ApiKeys
 from pliant.master.server.messages import HeartbeatRequest
 from pliant.master.server.notifier import LongPollNotifier
-from pliant.runtime.clock import Clock, SystemClock, seconds_since_boot
+from pliant.runtime.clock import SYSTEM_CLOCK, Clock
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class MasterService:
         clock: Clock | None = None,
         timing: ServiceTiming | None = None,
         min_workers: int = 1,
-        time: Callable[[], float] = seconds_since_boot,
+        time: Callable[[], float] = SYSTEM_CLOCK.monotonic,
     ) -> None:
         self.job_uid = job_uid
         self.brain_state: dict[str, Any] = {}
@@ -78,7 +78,7 @@ class MasterService:
         self.members: tuple[JobMember, ...] = ()
         self.keyless_members: frozenset[MemberKey] = frozenset()
         """Members that an earlier operator started without keys; while one is alive, requests need no key."""
-        self._clock = clock or SystemClock()
+        self._clock = clock or SYSTEM_CLOCK
         self._known_keys: set[MemberKey] = set()
         """Members observed before: a program may call the service before its pod is observed."""
         self._heartbeats = HeartbeatTracker(timing.lease_duration)

@@ -17,7 +17,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _CA_NAME = "pliant embedded cluster"
 _CERT_LIFETIME = timedelta(days=3650)
-_CLOCK_SKEW = timedelta(hours=1)  # for clients whose clocks are slow
+_CERT_BACKDATING = timedelta(days=3650)  # the clock may be set back after the certificate was created
 _PEM = serialization.Encoding.PEM
 
 
@@ -59,7 +59,7 @@ def _certificate_builder(
         .issuer_name(_common_name(_CA_NAME))
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _CLOCK_SKEW)
+        .not_valid_before(now - _CERT_BACKDATING)
         .not_valid_after(now + _CERT_LIFETIME)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)

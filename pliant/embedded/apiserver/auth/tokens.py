@@ -6,6 +6,7 @@ import base64
 import binascii
 import hashlib
 import hmac
+import math
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,10 +22,13 @@ from pliant.embedded.apiserver.http.responses import json_response
 from pliant.embedded.storage.object_index import ObjectIndex
 from pliant.kube.timestamps import format_timestamp
 from pliant.kube.transport.base import Reply
-from pliant.runtime.clock import Clock
+from pliant.runtime.clock import MIN_CLOCK_JUMP_SECONDS, Clock
 
 DEFAULT_TOKEN_LIFETIME = timedelta(seconds=3607)
+WAKE_UP_LEEWAY_SECONDS = 60.0
+"""How long a token that expired while the machine slept is accepted after it woke up; clients reread it so often."""
 API_AUDIENCE = "https://kubernetes.default.svc.cluster.local"
+_ISSUED_CLAIM = "pliant/issued"  # the other clocks of the server when it issued the token
 _JWT_HEADER = {"alg": "HS256", "typ": "JWT"}
 _TOKEN_REQUEST_API_VERSION = "authentication.k8s.io/v1"  # noqa: S105 - an API version
 _DEFAULT_TOKEN_SECONDS, _MIN_TOKEN_SECONDS = 3600, 600
@@ -42,11 +46,17 @@ class ServiceAccountRef:
 
 
 class TokenIssuer:
-    """Signs and verifies tokens with a key that is valid until the cluster stops."""
+    """Signs and verifies tokens with a key that is valid until the cluster stops.
+
+    The claims `iat`, `nbf` and `exp` are times of day, for clients. This server knows when it issued a token, and
+    measures the age on the clock since boot: a token stays valid when somebody sets the time of day.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._signing_key = secrets.token_bytes(32)
+        self._slept_seconds = clock.uptime() - clock.monotonic()
+        self._woke_up_at = -math.inf  # on the monotonic clock
 
     def issue(
         self, account: ServiceAccountRef, lifetime: timedelta = DEFAULT_TOKEN_LIFETIME, audience: str = API_AUDIENCE
@@ -63,6 +73,7 @@ class TokenIssuer:
             "jti": secrets.token_hex(8),
             "kubernetes.io": binding,
             "nbf": int(now.timestamp()),
+            _ISSUED_CLAIM: {"uptime": self._clock.uptime(), "monotonic": self._clock.monotonic()},
             "sub": f"system:serviceaccount:{account.namespace}:{account.name}",
         }
         signing_input = ".".join(_base64url(msgspec.json.encode(part)) for part in (_JWT_HEADER, claims))
@@ -76,7 +87,7 @@ class TokenIssuer:
         if not hmac.compare_digest(signature.encode(), self._sign(signing_input).encode()):
             return None
         claims = _decode_segment(signing_input.partition(".")[2])
-        if claims is None or API_AUDIENCE not in claims["aud"] or claims["exp"] <= int(self._clock.now().timestamp()):
+        if claims is None or API_AUDIENCE not in claims["aud"] or self._is_expired(claims):
             return None
         namespace, pod = claims["kubernetes.io"]["namespace"], claims["kubernetes.io"].get("pod")
         groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
@@ -85,6 +96,17 @@ class TokenIssuer:
             prefix = "authentication.kubernetes.io/pod"
             user["extra"] = {f"{prefix}-name": [pod["name"]], f"{prefix}-uid": [pod["uid"]]}
         return user
+
+    def _is_expired(self, claims: Mapping[str, Any]) -> bool:
+        lifetime, issued = claims["exp"] - claims["iat"], claims[_ISSUED_CLAIM]
+        uptime, monotonic = self._clock.uptime(), self._clock.monotonic()
+        if uptime - monotonic - self._slept_seconds >= MIN_CLOCK_JUMP_SECONDS:
+            self._slept_seconds, self._woke_up_at = uptime - monotonic, monotonic
+        if uptime - issued["uptime"] < lifetime:
+            return False
+        # Its pod has had no time to read the next token yet.
+        has_just_woken_up = monotonic - self._woke_up_at <= WAKE_UP_LEEWAY_SECONDS
+        return not (has_just_woken_up and monotonic - issued["monotonic"] < lifetime)
 
     def _sign(self, signing_input: str) -> str:
         return _base64url(hmac.digest(self._signing_key, signing_input.encode(), hashlib.sha256))

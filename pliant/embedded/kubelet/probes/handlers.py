@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -157,8 +158,8 @@ async def _run_exec(target: ProbeTarget, command: Sequence[str], timeout: float 
 async def _probe_tcp(target: ProbeTarget, handler: HandlerSpec, timeout: float | None) -> ProbeReport:
     address, port = handler.get("host") or target.address, _resolve_port(handler, target.spec)
     try:
-        async with asyncio.timeout(timeout):
-            (await target.agent.connect_in_pod_network(address, port)).close()
+        async with asyncio.timeout(None) as deadline:
+            (await _connect(target, (address, port), deadline, timeout)).close()
     except TimeoutError:
         return _failure(f"dial tcp {address}:{port}: i/o timeout")
     except OSError as error:
@@ -171,8 +172,9 @@ async def _probe_http(target: ProbeTarget, handler: HandlerSpec, timeout: float 
     scheme, path = str(handler.get("scheme") or "HTTP").lower(), "/" + str(handler.get("path") or "/").lstrip("/")
     url = f"{scheme}://{address}:{port}{path}"
     try:
-        async with asyncio.timeout(timeout):
-            code = await _http_status_code(target, handler, (address, port), path)
+        async with asyncio.timeout(None) as deadline:
+            sock = await _connect(target, (address, port), deadline, timeout)
+            code = await _http_status_code(sock, handler, (address, port), path)
     except TimeoutError:
         timeout_message = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
         return _failure(f'Get "{url}": {timeout_message}')
@@ -188,10 +190,9 @@ async def _probe_http(target: ProbeTarget, handler: HandlerSpec, timeout: float 
 async def _probe_grpc(target: ProbeTarget, handler: HandlerSpec, timeout: float | None) -> ProbeReport:
     address, port, service = target.address, int(handler["port"]), str(handler.get("service") or "")
     try:
-        async with asyncio.timeout(timeout):
-            reader, writer = await asyncio.open_connection(
-                sock=await target.agent.connect_in_pod_network(address, port)
-            )
+        async with asyncio.timeout(None) as deadline:
+            sock = await _connect(target, (address, port), deadline, timeout)
+            reader, writer = await asyncio.open_connection(sock=sock)
             try:
                 status = await fetch_serving_status(reader, writer, f"{address}:{port}", service)
             finally:
@@ -205,10 +206,24 @@ async def _probe_grpc(target: ProbeTarget, handler: HandlerSpec, timeout: float 
     return _SUCCESS if status == "SERVING" else _failure(f'service unhealthy (responded with "{status}")')
 
 
-async def _http_status_code(target: ProbeTarget, handler: HandlerSpec, endpoint: tuple[str, int], path: str) -> int:
+async def _connect(
+    target: ProbeTarget, endpoint: tuple[str, int], deadline: asyncio.Timeout, timeout: float | None
+) -> socket.socket:
+    """Connect to a pod; the timeout begins when the agent has opened the socket, since it may be stopped."""
+    loop, sock = asyncio.get_running_loop(), await target.agent.open_socket("stream")
+    if timeout is not None:
+        deadline.reschedule(loop.time() + timeout)
+    try:
+        await loop.sock_connect(sock, endpoint)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+async def _http_status_code(sock: socket.socket, handler: HandlerSpec, endpoint: tuple[str, int], path: str) -> int:
     is_secure = str(handler.get("scheme") or "").upper() == "HTTPS"
     options: dict[str, Any] = {"ssl": _unverified_ssl_context(), "server_hostname": endpoint[0]} if is_secure else {}
-    sock = await target.agent.connect_in_pod_network(*endpoint)
     reader, writer = await asyncio.open_connection(sock=sock, **options)
     try:
         headers = {"Host": f"{endpoint[0]}:{endpoint[1]}", "User-Agent": "kube-probe/pliant", "Accept": "*/*"}

@@ -108,8 +108,10 @@ class ContainerProber:
         node_connected = self.pod.status_writer.node_connected
         await node_connected.wait()
         report = await run_probe_or_hook(self.target, probe.handler, probe.timeout)
-        if not node_connected.is_set():
-            # The node failed meanwhile: the result says nothing about the container.
+        if not node_connected.is_set() or (
+            report.result is ProbeResult.FAILURE and not await self.target.agent.is_responsive(probe.timeout)
+        ):
+            # The node failed meanwhile, or its agent is stopped: the result says nothing about the container.
             return ProbeResult.UNKNOWN
         probe_name = probe.kind.removesuffix("Probe").capitalize()
         if report.result is ProbeResult.FAILURE:

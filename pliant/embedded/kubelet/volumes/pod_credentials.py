@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,9 +14,12 @@ from pliant.embedded.apiserver.auth.tokens import API_AUDIENCE, DEFAULT_TOKEN_LI
 from pliant.embedded.kubelet.environment.variables import PodObject, validate_relative_path
 from pliant.embedded.kubelet.volumes import beneath
 from pliant.embedded.kubelet.volumes.hardlinks import HardlinkCache
+from pliant.runtime.clock import Clock, ClockJumpDetector
 
 SERVICE_ACCOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 _RENEW_AT_LIFETIME_FRACTION = 0.8
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,10 +32,14 @@ class _TokenFile:
 
 
 class PodCredentials:
-    """Writes and renews the tokens of pods."""
+    """Writes and renews the tokens of pods.
 
-    def __init__(self, tokens: TokenIssuer, ca_certificate: bytes) -> None:
+    The timers stand still while the machine sleeps, so `renew_after_clock_jump` must be called every few seconds.
+    """
+
+    def __init__(self, tokens: TokenIssuer, ca_certificate: bytes, clock: Clock) -> None:
         self._tokens = tokens
+        self._jumps = ClockJumpDetector(clock)
         self._ca_certificate = ca_certificate
         self._hardlinks = HardlinkCache()
         self._renewal_timers: dict[str, dict[_TokenFile, asyncio.TimerHandle]] = {}
@@ -60,6 +68,15 @@ class PodCredentials:
             )
             token_file.directory.mkdir(parents=True, exist_ok=True)
             self._write_and_renew(token_file)
+
+    def renew_after_clock_jump(self) -> None:
+        """Renew all tokens if the clock was set or the machine slept: they may have expired, or begin in the future."""
+        if not self._jumps.read_jump():
+            return
+        token_files = [each for timers in self._renewal_timers.values() for each in timers]
+        for token_file in token_files:
+            self._write_and_renew(token_file)
+        log.warning("clock jumped: tokens of pods renewed", extra={"tokens": len(token_files)})
 
     def stop_renewing(self, pod_uid: str) -> None:
         for timer in self._renewal_timers.pop(pod_uid, {}).values():

@@ -1,0 +1,1 @@
+"""Campaigns: the same misfortune again and again on real processes, counted. `python -m tests.campaigns --help`."""
