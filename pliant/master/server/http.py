@@ -35,6 +35,7 @@ SERVICE_TICK_SECONDS = 0.1
 MAX_LONG_POLL_SECONDS = 60.0
 MAX_REQUEST_BODY_BYTES = 256 * 1024
 SHUTDOWN_TIMEOUT_SECONDS = 1.0
+IDLE_TIMEOUT_SECONDS = 60.0  # for the headers of a request, and between two requests
 JOB_UID_HEADER = "Pliant-Job-Uid"
 
 RequestHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -47,7 +48,11 @@ async def serve_master_api(
     """Serve until cancelled, and save the state at the end; `on_listening` gets the port."""
     api = MasterHttpApi(service)
     runner = web.AppRunner(
-        api.build_application(), access_log=None, handler_cancellation=True, shutdown_timeout=SHUTDOWN_TIMEOUT_SECONDS
+        api.build_application(),
+        access_log=None,
+        handler_cancellation=True,
+        shutdown_timeout=SHUTDOWN_TIMEOUT_SECONDS,
+        keepalive_timeout=IDLE_TIMEOUT_SECONDS,
     )
     await runner.setup()
     try:
