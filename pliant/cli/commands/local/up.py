@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from pliant.cli.input.local_cluster_options import (
     add_local_cluster_options,
+    add_log_options,
     cluster_config,
     current_dir,
+    log_rotation,
     parse_existing_dir,
     parse_port,
 )
@@ -63,6 +65,7 @@ def configure(parser: ArgumentParser) -> None:
     workspace_help = "Working directory of programs and root of hostPath volumes (default: the current directory)"
     parser.add_argument("--workspace", type=parse_existing_dir, metavar="DIR", help=workspace_help)
     add_local_cluster_options(parser)
+    add_log_options(parser)
     add_timeout_options(parser)
     add_plan_retention_options(parser)
     add_autoscale_options(parser)
@@ -85,7 +88,7 @@ def execute(args: Namespace) -> int:
 
 def _run_cluster(args: Namespace, state_dir: ClusterStateDir, notify_ready: NotifyReady) -> int:
     with state_dir.lock() as lock:
-        configure_logging(path=None if args.foreground else state_dir.log_file)
+        configure_logging(path=None if args.foreground else state_dir.log_file, rotation=log_rotation(args))
         data = args.data.absolute() if args.data else state_dir.data_dir
         workspace = (args.workspace or current_dir()).absolute()
         config = cluster_config(args, data, workspace=workspace, durable=True, port=args.port)
