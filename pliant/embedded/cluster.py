@@ -105,6 +105,10 @@ class ClusterConfig:
     dns_delay: float = 0.0
     """Seconds by which the names of pods are published late, for tests."""
 
+    @property
+    def database_path(self) -> Path:
+        return self.data_dir / "cluster.db"
+
 
 class BackgroundTask(Protocol):
     async def run(self) -> None: ...
@@ -146,8 +150,11 @@ class EmbeddedCluster:
             agent = mode.agent
             raise_open_file_limit()  # not before the agent has started: containers have the limit of the user
             logs = PodLogStore(config.data_dir / "pods", stack.enter_context(closing(FileWatcher())))
-            database = config.data_dir / "cluster.db"
-            store = await stack.enter_async_context(Store.open(database)) if config.durable else Store.in_memory()
+            store = (
+                await stack.enter_async_context(Store.open(config.database_path))
+                if config.durable
+                else Store.in_memory()
+            )
             api = await stack.enter_async_context(
                 ApiServer.start(store, KindRegistry.with_builtin_kinds(), clock, log_source=logs)
             )

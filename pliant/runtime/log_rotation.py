@@ -31,8 +31,8 @@ class RotatedFileHandler(logging.FileHandler):
 
     def emit(self, record: logging.LogRecord) -> None:
         super().emit(record)
-        with suppress(OSError, ValueError):  # the file is closed or not writable
-            if os.fstat(self.stream.fileno()).st_size >= self._rotation.max_bytes:
+        with suppress(OSError):
+            if self._path.stat().st_size >= self._rotation.max_bytes:
                 self._rotate()
 
     def _rotate(self) -> None:
