@@ -30,6 +30,10 @@ class UnsupportedEnvironment(UserError):
     """This machine or cluster lacks a required feature; the message says how to get it."""
 
 
+class DamagedDatabase(UnsupportedEnvironment):
+    """The database of a local cluster is damaged; the message names it and the way out."""
+
+
 class RetryLater(PliantError):
     """The operation is not possible yet; the work queue retries it with backoff."""
 

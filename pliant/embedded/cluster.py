@@ -74,6 +74,7 @@ from pliant.kube.resources import (
     SERVICES,
 )
 from pliant.kube.transport.base import Transport
+from pliant.runtime.accept import raise_open_file_limit
 from pliant.runtime.clock import Clock, SystemClock
 
 API_PORT_FOR_PODS = 6443
@@ -103,6 +104,10 @@ class ClusterConfig:
     network_mode: NetworkModeChoice = ""
     dns_delay: float = 0.0
     """Seconds by which the names of pods are published late, for tests."""
+
+    @property
+    def database_path(self) -> Path:
+        return self.data_dir / "cluster.db"
 
 
 class BackgroundTask(Protocol):
@@ -143,9 +148,13 @@ class EmbeddedCluster:
                 _create_gpu_allocator(config),
             )
             agent = mode.agent
+            raise_open_file_limit()  # not before the agent has started: containers have the limit of the user
             logs = PodLogStore(config.data_dir / "pods", stack.enter_context(closing(FileWatcher())))
-            database = config.data_dir / "cluster.db"
-            store = await stack.enter_async_context(Store.open(database)) if config.durable else Store.in_memory()
+            store = (
+                await stack.enter_async_context(Store.open(config.database_path))
+                if config.durable
+                else Store.in_memory()
+            )
             api = await stack.enter_async_context(
                 ApiServer.start(store, KindRegistry.with_builtin_kinds(), clock, log_source=logs)
             )

@@ -28,6 +28,7 @@ from pliant.master.control.scale_plans import ELASTIC_JOBS, elastic_job_owner_re
 from pliant.master.model import JobCompletion, MasterJobSpec
 from pliant.master.server.authentication import ApiKeys, read_api_keys
 from pliant.master.server.service import MasterService, ServiceTiming
+from pliant.runtime.accept import raise_open_file_limit
 from pliant.runtime.clock import SystemClock
 from pliant.runtime.log_setup import TextFormatter
 
@@ -102,6 +103,7 @@ def main(arguments: list[str] | None = None) -> int:
     handler.setFormatter(TextFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+    raise_open_file_limit()
     try:
         args, unknown = parse_arguments(sys.argv[1:] if arguments is None else arguments)
         if unknown:

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from socket import socket
 
+from pliant.runtime.accept import accept_connections, bind_sockets, max_connections
+
 REQUEST_TIMEOUT_SECONDS = 5.0  # seconds after which an unfinished request is dropped
 MAX_HEADER_BYTES = 8192
 MAX_POST_BODY_BYTES = 4096
 MAX_LENGTH_DIGITS = 10
-MAX_POST_CONNECTIONS = 512  # concurrent connections; further ones are aborted, since clients can do without an answer
+MAX_CONNECTIONS = 512  # of each server; the oldest one is aborted for a new one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,46 +78,58 @@ async def serve_posts(handle: PostHandler, address: ListenAddress) -> AsyncItera
             too_large = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
             return HttpResponse("the request headers are too long", too_large).encode()
 
-    async with _serve(respond, address, max_connections=MAX_POST_CONNECTIONS):
+    async with _serve(respond, address):
         yield
 
 
 @asynccontextmanager
 async def _serve(
-    respond: Callable[[asyncio.StreamReader], Awaitable[bytes]],
-    address: ListenAddress,
-    *,
-    max_connections: int | None = None,
+    respond: Callable[[asyncio.StreamReader], Awaitable[bytes]], address: ListenAddress
 ) -> AsyncIterator[int]:
     """Serve one request per connection while the block runs, and yield the port.
 
-    Health pages have no limit: with one, other clients could keep the kubelet's probes from being answered.
+    A new connection is always served: idle clients must not keep the kubelet's probes from being answered.
     """
-    connections: set[asyncio.StreamWriter] = set()
+    connections: dict[asyncio.Task[None], None] = {}  # oldest first
+    connection_limit = min(MAX_CONNECTIONS, max_connections())
 
-    async def handle_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if max_connections is not None and len(connections) >= max_connections:
-            writer.transport.abort()
-            return
-        connections.add(writer)
-        try:
-            with suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-                async with asyncio.timeout(REQUEST_TIMEOUT_SECONDS):
-                    writer.write(await respond(reader))
-                    await writer.drain()
-        finally:
-            connections.discard(writer)
-            writer.close()
+    def add_connection(connection: socket) -> None:
+        if len(connections) >= connection_limit:
+            oldest = next(iter(connections))
+            del connections[oldest]
+            oldest.cancel()
+        task = asyncio.create_task(_serve_connection(connection, respond))
+        connections[task] = None
+        task.add_done_callback(lambda done: connections.pop(done, None))
 
-    listen_on = {"sock": address} if isinstance(address, socket) else {"host": address[0], "port": address[1]}
-    server = await asyncio.start_server(handle_connection, limit=MAX_HEADER_BYTES, **listen_on)
+    listeners = [address] if isinstance(address, socket) else await bind_sockets(*address)
+    for listener in listeners:
+        listener.listen()  # now: clients may connect as soon as the block runs
+    tasks = [asyncio.create_task(accept_connections(listener, add_connection)) for listener in listeners]
     try:
-        yield server.sockets[0].getsockname()[1]
+        yield listeners[0].getsockname()[1]
     finally:
-        server.close()
-        for writer in list(connections):
-            writer.transport.abort()
-        await server.wait_closed()
+        tasks += connections
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for listener in listeners:
+            listener.close()
+
+
+async def _serve_connection(connection: socket, respond: Callable[[asyncio.StreamReader], Awaitable[bytes]]) -> None:
+    """Answer one request; a task that is cancelled aborts the connection."""
+    reader, writer = await asyncio.open_connection(sock=connection, limit=MAX_HEADER_BYTES)
+    try:
+        with suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            async with asyncio.timeout(REQUEST_TIMEOUT_SECONDS):
+                writer.write(await respond(reader))
+                await writer.drain()
+    except asyncio.CancelledError:
+        writer.transport.abort()
+        raise
+    finally:
+        writer.close()
 
 
 async def _read_head(reader: asyncio.StreamReader) -> tuple[str, str, dict[str, str]]:

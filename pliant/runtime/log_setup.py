@@ -10,6 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
+from pliant.runtime.log_repeats import RepeatFilter
+from pliant.runtime.log_rotation import LogRotation, RotatedFileHandler
+
 LOG_FORMATS = ("text", "json")
 DEBUG_VERBOSITY = 4
 """The verbosity from which debug messages are logged, for example postponed reconciles and write conflicts."""
@@ -20,12 +23,14 @@ def configure_logging(
     log_format: str = "text",
     *,
     path: Path | None = None,
+    rotation: LogRotation | None = None,
     extra_handler: logging.Handler | None = None,
     verbosity: int = 0,
 ) -> None:
-    """Log records of level info and above to a file or to stderr, and to `extra_handler` if there is one."""
-    handler = logging.FileHandler(path, encoding="utf-8") if path else logging.StreamHandler()
+    """Log records of level info and above to a rotated file or to stderr, and to `extra_handler` if there is one."""
+    handler = RotatedFileHandler(path, rotation or LogRotation()) if path else logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
+    handler.addFilter(RepeatFilter(handler.emit))
     root = logging.getLogger()
     root.handlers = [handler, extra_handler] if extra_handler else [handler]
     root.setLevel(logging.INFO)

@@ -160,3 +160,25 @@ def test_only_one_process_holds_a_cluster(tmp_path: Path) -> None:
         with pytest.raises(ClusterAlreadyRunning), home.lock():
             pass
     assert home.running_cluster() is None
+
+
+def test_a_damaged_database_is_explained_and_repaired(user: OrdinaryUser) -> None:
+    options = ("up", "--no-operator", "--network", "host")
+    assert user.run(*options).code == 0
+    assert user.run("down").code == 0
+    database = user.home / ".local" / "share" / "pliant" / "default" / "data" / "cluster.db"
+    intact = database.read_bytes()
+    for content, problem in ((b"", "it is empty"), (b"x" * 50 + intact[50:], "its beginning is damaged")):
+        database.write_bytes(content)
+        refused = user.run(*options)
+        assert refused.code == 1
+        assert f"the database {database} is damaged: {problem}" in refused.err.replace("it is not a database, or ", "")
+        assert "pliant up --repair" in refused.err
+        assert "Traceback" not in refused.err
+        assert database.read_bytes() == content
+    repaired = user.run(*options, "--repair")
+    assert repaired.code == 0, repaired.err
+    assert "recovered" in repaired.err
+    assert "customresourcedefinitions" in repaired.err
+    [kept] = database.parent.glob("cluster.db.damaged-*Z")
+    assert kept.read_bytes() == content

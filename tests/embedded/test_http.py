@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import io
 import ssl
-from collections.abc import AsyncIterator, Callable
+import zlib
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +18,7 @@ import pytest
 from cryptography import x509
 
 from pliant.embedded.apiserver.auth.cluster_credentials import ensure_serving_certificate
+from pliant.embedded.apiserver.http import incoming_body
 from pliant.embedded.apiserver.http.https_server import bind_loopback_socket
 from pliant.errors import NotFound, Unreachable
 from pliant.kube.client import KubeClient
@@ -105,20 +108,101 @@ async def test_bodies_are_bounded(https: HttpsFixture) -> None:
 async def test_malformed_headers_are_refused_without_a_traceback(
     https: HttpsFixture, headers: dict[str, str], status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    reader, writer = await asyncio.open_connection(
-        "127.0.0.1",
-        int(https.at.url.rpartition(":")[2]),
-        ssl=ssl.create_default_context(cadata=https.at.authority.decode()),
-    )
-    lines = [f"POST {CONFIG_MAPS.path('default')} HTTP/1.1", "Host: localhost", "Content-Length: 9"]
-    lines += [
-        "Content-Type: application/json",
-        "Connection: close",
-        *(f"{name}: {value}" for name, value in headers.items()),
-    ]
-    writer.write("\r\n".join([*lines, "", "some text"]).encode(errors="surrogateescape"))
+    answer = await send_raw(https, request_head(headers) + b"some text")
+    assert_refused(answer, status, caplog)
+
+
+def _gzip_of(config_name: str) -> bytes:
+    return gzip.compress(msgspec.json.encode(config(config_name)))
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body", "status"),
+    [
+        ("gzip", b"not gzip at all", 400),
+        ("gzip", _gzip_of("cut")[:-9], 400),
+        ("gzip", _gzip_of("longer") + b"more", 400),
+        ("gzip", b"\x1f\x8b\x08" + b"\xff" * 500, 400),
+        ("gzip", gzip.compress(b" " * 200_000_000, 1), 413),
+        ("deflate", b"not deflate", 400),
+        ("br", b"anything", 415),
+        ("gzip, gzip", b"anything", 415),
+    ],
+    ids=["no gzip", "truncated", "trailing", "noise", "bomb", "no deflate", "brotli", "twice"],
+)
+async def test_a_bad_compressed_body_is_refused_without_a_traceback(
+    https: HttpsFixture, encoding: str, body: bytes, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    length = {"Content-Length": str(len(body))}
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Encoding": encoding, **length}
+    assert_refused(await send_raw(https, request_head(headers) + body), status, caplog)
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "identity"])
+async def test_a_compressed_body_is_read(https: HttpsFixture, encoding: str) -> None:
+    plain = msgspec.json.encode(config("packed"))
+    body = {"gzip": gzip.compress(plain), "deflate": zlib.compress(plain), "identity": plain}[encoding]
+    length = {"Content-Length": str(len(body))}
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Encoding": encoding, **length}
+    assert (await send_raw(https, request_head(headers) + body)).startswith(b"HTTP/1.1 201")
+
+
+@pytest.mark.parametrize("token", [TOKEN, "wrong"])
+async def test_a_body_in_bad_chunks_is_refused_without_a_traceback(
+    https: HttpsFixture, token: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(incoming_body, "BODY_TIMEOUT_SECONDS", 1.0)  # the rest of the body never arrives
+    headers = {"Authorization": f"Bearer {token}", "Transfer-Encoding": "chunked"}
+    start = request_head(headers, length=False) + b"5\r\nhello\r\n"
+    answer = await send_raw(https, start, b"no-size\r\n")
+    assert_refused(answer, 408 if token == TOKEN else 401, caplog)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x00\x01\x02 no HTTP\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /api HTTP/1.1\r\nHost: localhost\r\nno colon\r\n\r\n",
+        b"GET /api HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 100_000 + b"\r\n\r\n",
+        b"POST /api HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET / HTTP/x\r\n\r\n",
+    ],
+    ids=["noise", "version", "header", "long header", "length", "pipelined"],
+)
+async def test_a_request_that_is_no_http_is_refused_without_a_traceback(
+    https: HttpsFixture, sent: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = await send_raw(https, sent)
+    assert b"HTTP/1.1 400" in answer or b"HTTP/1.0 400" in answer
+    assert [record for record in caplog.records if record.exc_info] == []
+
+
+def request_head(headers: Mapping[str, str], *, length: bool = True) -> bytes:
+    """The head of a POST request; a body of nine bytes follows, unless the headers say otherwise."""
+    defaults = {"Host": "localhost", "Content-Type": "application/json", "Connection": "close"}
+    if length:
+        defaults["Content-Length"] = "9"
+    lines = [f"POST {CONFIG_MAPS.path('default')} HTTP/1.1"]
+    lines += [f"{name}: {value}" for name, value in {**defaults, **headers}.items()]
+    return "\r\n".join([*lines, "", ""]).encode(errors="surrogateescape")
+
+
+async def send_raw(https: HttpsFixture, sent: bytes, later: bytes = b"") -> bytes:
+    """Send bytes on a connection of their own, and more after a while; return all that comes back."""
+    trust = ssl.create_default_context(cadata=https.at.authority.decode())
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(https.at.url.rpartition(":")[2]), ssl=trust)
+    writer.write(sent)
+    if later:
+        await asyncio.sleep(0.2)  # so that the server reads it on its own
+        writer.write(later)
     answer = await asyncio.wait_for(reader.read(), 10)
     writer.close()
+    return answer
+
+
+def assert_refused(answer: bytes, status: int, caplog: pytest.LogCaptureFixture) -> None:
+    """Assert that a Status answers, and that the log has no traceback."""
     head, _, body = answer.partition(b"\r\n\r\n")
     assert int(head.split()[1]) == status
     assert msgspec.json.decode(body)["kind"] == "Status"

@@ -107,5 +107,5 @@ async def test_a_caller_s_error_leaves_the_store_closed_and_whole(tmp_path: Path
 def test_a_file_that_is_no_journal_is_named(tmp_path: Path) -> None:
     path = tmp_path / "objects.db"
     path.write_text("not a database, but long enough to look like one" * 100)
-    with pytest.raises(UnsupportedEnvironment, match=r"cannot use .*objects.db: file is not a database"):
+    with pytest.raises(UnsupportedEnvironment, match=r"objects.db is damaged: it is not a database"):
         SqliteBackend.open(path)

@@ -9,6 +9,7 @@ import pytest
 
 from pliant.runtime import http_server
 from pliant.runtime.http_server import HttpResponse, serve_pages
+from tests.crowd import crowd, few_open_files
 
 PAGES = {
     "/healthz": lambda: HttpResponse("ok\n"),
@@ -81,3 +82,14 @@ async def test_the_end_of_serving_waits_for_nobody() -> None:
         with suppress(ConnectionResetError):
             assert await reader.read() == b""
     writer.close()
+
+
+async def test_a_crowd_of_idle_connections_does_not_keep_a_probe_from_its_answer(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with few_open_files(200):
+        async with serve_pages(PAGES, "127.0.0.1", 0) as port, crowd(port, 600, "silent"):
+            for _ in range(3):
+                async with asyncio.timeout(20):
+                    assert (await said(port, b"GET /healthz HTTP/1.1\r\n\r\n")).endswith("ok\n")
+    assert [record.getMessage() for record in caplog.records] == []

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pliant.cli.durations import parse_duration
 from pliant.errors import UserError
+from pliant.runtime.log_rotation import LogRotation
 
 if TYPE_CHECKING:
     from pliant.embedded.cluster import ClusterConfig
@@ -37,6 +38,31 @@ def add_local_cluster_options(parser: ArgumentParser) -> None:
     network.add_argument("--egress", action=BooleanOptionalAction, default=True, help=egress_help)
     loopback_help = "Allow pods to connect to 127.0.0.1 of this machine"
     network.add_argument("--allow-host-loopback", action="store_true", help=loopback_help)
+
+
+def add_log_options(parser: ArgumentParser) -> None:
+    logs = parser.add_argument_group("log")
+    size_help = "Size at which the log file of the cluster is rotated (10Mi)"
+    logs.add_argument("--log-max-size", type=_parse_log_size, metavar="SIZE", help=size_help)
+    files_help = "Number of log files to keep, with the current one (3)"
+    logs.add_argument("--log-max-files", type=parse_positive_int, metavar="N", help=files_help)
+
+
+def log_rotation(args: Namespace) -> LogRotation:
+    values = {"max_bytes": args.log_max_size, "max_files": args.log_max_files}
+    return LogRotation(**{name: value for name, value in values.items() if value is not None})
+
+
+def _parse_log_size(text: str) -> int:
+    from pliant.schemas.quantity import parse_quantity
+
+    try:
+        size = int(parse_quantity(text))
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
+    if size < 1:
+        raise ArgumentTypeError(f"{text!r} is not a positive size such as 10Mi")
+    return size
 
 
 def cluster_config(args: Namespace, data_dir: Path, *, workspace: Path, durable: bool, port: int = 0) -> ClusterConfig:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import struct
 
 _libc = ctypes.CDLL(None, use_errno=True)
 # Resolved at import: resolving them in each shim would cost memory in each shim.
@@ -33,12 +34,13 @@ _PR_SET_PDEATHSIG = 1
 _PR_CAPBSET_DROP = 24
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
+_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 _LAST_CAPABILITY = 63
 _FULL_SIGNAL_SET = b"\xff" * 128
 _SIG_BLOCK = int(signal.SIG_BLOCK)
-
-RETAINED_CAPABILITIES = frozenset({0, 1, 3, 4, 5, 6, 7, 10})
-"""chown, dac_override, fowner, fsetid, kill, setgid, setuid, net_bind_service."""
+_CAPABILITY_HEADER = struct.pack("=Ii", 0x20080522, 0)
+"""Version 3 of the structure, and this process."""
+_NO_CAPABILITIES = bytes(24)
 
 
 def unshare(flags: int) -> None:
@@ -93,11 +95,13 @@ def create_signalfd() -> int:
 
 
 def drop_privileges() -> None:
-    """Set no_new_privs and drop all capabilities except RETAINED_CAPABILITIES."""
+    """Set no_new_privs and give up all capabilities, also those that a program of root would regain."""
     _raise_on_error(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
     for capability in range(_LAST_CAPABILITY + 1):
-        if capability not in RETAINED_CAPABILITIES:
-            _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+        # It fails for numbers that the kernel does not know, and for a user who has no capabilities to lose.
+        _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+    _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+    _raise_on_error(_libc.capset(_CAPABILITY_HEADER, _NO_CAPABILITIES), "capset")
 
 
 def _raise_on_error(result: int, subject: str) -> None:

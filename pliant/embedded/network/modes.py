@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -169,16 +168,9 @@ async def serve_network_services(
     agent: NodeAgentClient, service_index: ServiceIndex, egress: EgressPolicy, state_dir: Path
 ) -> AsyncIterator[EgressManager]:
     """Run the DNS server, the service proxy and egress; `state_dir` is for the files of egress."""
-    _raise_open_file_limit()
     upstream = UpstreamResolver.from_host() if egress.allow_external else UpstreamResolver(())
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(DnsServer.serve(agent, service_index, upstream))
         await stack.enter_async_context(ServiceProxy.serve(agent, service_index))
         connector = EgressConnector(agent, service_index, upstream, egress)
         yield await stack.enter_async_context(EgressManager.serve(agent, connector, egress, state_dir))
-
-
-def _raise_open_file_limit() -> None:
-    """Raise the soft limit to the hard limit: each proxied connection needs two file descriptors."""
-    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))

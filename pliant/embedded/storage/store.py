@@ -95,8 +95,12 @@ class Store:
     async def open(cls, path: Path, *, max_history: int = MAX_HISTORY_CHANGES) -> AsyncIterator[Store]:
         """Open a store in a file, with all objects that were committed to it."""
         backend = SqliteBackend.open(path)
-        index = ObjectIndex(backend.last_version(), max_history)
-        index.load(backend.load_objects())
+        try:
+            index = ObjectIndex(backend.last_version(), max_history)
+            index.load(backend.load_objects())
+        except BaseException:
+            backend.close()
+            raise
         async with cls(index, backend).run_writer() as store:
             yield store
 

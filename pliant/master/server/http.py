@@ -41,6 +41,7 @@ LINGERING_SECONDS = 1.0
 MAX_LONG_POLL_SECONDS = 60.0
 MAX_REQUEST_BODY_BYTES = 256 * 1024
 SHUTDOWN_TIMEOUT_SECONDS = 1.0
+IDLE_TIMEOUT_SECONDS = 60.0  # for the headers of a request, and between two requests
 JOB_UID_HEADER = "Pliant-Job-Uid"
 
 RequestHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -59,6 +60,7 @@ async def serve_master_api(
         shutdown_timeout=SHUTDOWN_TIMEOUT_SECONDS,
         lingering_time=LINGERING_SECONDS,
         auto_decompress=False,  # the limit of a body is the limit of what is received
+        keepalive_timeout=IDLE_TIMEOUT_SECONDS,
     )
     await runner.setup()
     if runner.server is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import os
 import shlex
 import sys
@@ -15,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from pliant.cli.input.local_cluster_options import (
     add_local_cluster_options,
+    add_log_options,
     cluster_config,
     current_dir,
+    log_rotation,
     parse_existing_dir,
     parse_port,
 )
@@ -46,6 +49,8 @@ examples:
   pliant up --name big --nodes 8 --node-gpu 4     a second cluster with eight GPU nodes
 """
 
+log = logging.getLogger(__name__)
+
 
 def configure(parser: ArgumentParser) -> None:
     from pliant.cli.input.autoscale_options import add_autoscale_options
@@ -57,12 +62,15 @@ def configure(parser: ArgumentParser) -> None:
     mode.add_argument("--foreground", action="store_true", help="Run in the foreground")
     data_help = "Directory for the data of the cluster (default: in ~/.local/share/pliant)"
     parser.add_argument("--data", type=Path, metavar="DIR", help=data_help)
+    repair_help = "If the database is damaged, keep it under another name and recover the objects that can be read"
+    parser.add_argument("--repair", action="store_true", help=repair_help)
     parser.add_argument("--no-operator", action="store_true", help="Start the cluster without the operator")
     port_help = "Port of the API server on 127.0.0.1 (default: any free port)"
     parser.add_argument("--port", type=parse_port, default=0, metavar="N", help=port_help)
     workspace_help = "Working directory of programs and root of hostPath volumes (default: the current directory)"
     parser.add_argument("--workspace", type=parse_existing_dir, metavar="DIR", help=workspace_help)
     add_local_cluster_options(parser)
+    add_log_options(parser)
     add_timeout_options(parser)
     add_plan_retention_options(parser)
     add_autoscale_options(parser)
@@ -85,12 +93,31 @@ def execute(args: Namespace) -> int:
 
 def _run_cluster(args: Namespace, state_dir: ClusterStateDir, notify_ready: NotifyReady) -> int:
     with state_dir.lock() as lock:
-        configure_logging(path=None if args.foreground else state_dir.log_file)
+        configure_logging(path=None if args.foreground else state_dir.log_file, rotation=log_rotation(args))
         data = args.data.absolute() if args.data else state_dir.data_dir
         workspace = (args.workspace or current_dir()).absolute()
         config = cluster_config(args, data, workspace=workspace, durable=True, port=args.port)
         with lock_data_dir(data):
+            if args.repair:
+                notify_ready = _with_notice(notify_ready, _repair(config))
             return run_with_signals_deferred(_run_until_stopped(args, config, lock, notify_ready))
+
+
+def _repair(config: ClusterConfig) -> str:
+    """Repair the database of the cluster; return what was done."""
+    from pliant.embedded.storage.repair import repair_if_damaged
+
+    report = repair_if_damaged(config.database_path, SystemClock().now())
+    text = f"the database {config.database_path} is not damaged" if report is None else str(report)
+    log.warning("database repaired" if report else "database not damaged", extra={"report": text})
+    return text
+
+
+def _with_notice(notify_ready: NotifyReady, notice: str) -> NotifyReady:
+    def notify(message: dict[str, Any]) -> None:
+        notify_ready({**message, "notice": "\n".join(filter(None, (notice, message["notice"])))})
+
+    return notify
 
 
 async def _run_until_stopped(

@@ -15,17 +15,17 @@ from aiohttp import web
 from pliant.embedded.apiserver.auth.cluster_credentials import SERVING_CERT_NAMES
 from pliant.embedded.apiserver.auth.self_review import ADMIN_USER, ANONYMOUS_USER
 from pliant.embedded.apiserver.auth.tokens import UserInfo
-from pliant.embedded.apiserver.http.errors import bad_request
+from pliant.embedded.apiserver.http.connections import ApiConnection, ConnectionPool
 from pliant.embedded.apiserver.http.in_process_transport import close_stream
-from pliant.embedded.apiserver.http.request_body import MAX_BODY_BYTES
+from pliant.embedded.apiserver.http.incoming_body import read_body, send_error
 from pliant.embedded.apiserver.http.responses import error_response
 from pliant.embedded.apiserver.server import ApiServer
 from pliant.embedded.apiserver.streaming import exec_websocket, portforward
 from pliant.embedded.registry.discovery import UNAUTHENTICATED_PATHS
 from pliant.errors import ApiError, Forbidden, Unauthorized
 from pliant.kube.transport.base import JSON_CONTENT_TYPE, Reply, Request, StreamReply
+from pliant.runtime.accept import accept_connections
 
-MAX_HEADER_LINE_BYTES = 64 * 1024
 SHUTDOWN_TIMEOUT_SECONDS = 2.0
 
 
@@ -45,8 +45,9 @@ class HttpsServer:
         self._admin_token = admin_token.encode()
         self._allowed_hosts = frozenset({*SERVING_CERT_NAMES, *allowed_hosts})
         self._stream_tasks: set[asyncio.Task[None]] = set()
+        self._listener_tasks: set[asyncio.Task[None]] = set()
         self._runner: web.AppRunner | None = None
-        self._ssl_context: ssl.SSLContext | None = None
+        self._connections: ConnectionPool | None = None
 
     @classmethod
     @asynccontextmanager
@@ -62,51 +63,53 @@ class HttpsServer:
             await server.stop()
 
     async def add_listener(self, listener: socket) -> None:
-        """Serve on one more bound socket until the server stops."""
-        await self._create_site(listener).start()
+        """Serve on one more bound socket until the server stops, then close it."""
+        self._start_listener(listener)
 
     @asynccontextmanager
     async def temporary_listener(self, listener: socket) -> AsyncIterator[None]:
-        """Serve on one more bound socket; on exit, abort the connections that came through it."""
-        site, address = self._create_site(listener), listener.getsockname()
-        await site.start()
+        """Serve on one more bound socket; on exit, close it and abort the connections that came through it."""
+        address, task = listener.getsockname(), self._start_listener(listener)
         try:
             yield
         finally:
-            await site.stop()
-            self._abort_connections(address)
+            await _cancel_listeners({task})
+            # The peer may be gone without having closed its connections.
+            self._require_connections().abort_all(address)
 
-    def _create_site(self, listener: socket) -> web.SockSite:
-        if self._runner is None:
+    def _start_listener(self, listener: socket) -> asyncio.Task[None]:
+        connections = self._require_connections()
+        listener.listen()  # now: clients may connect as soon as this function returns
+
+        async def serve() -> None:
+            with listener:
+                await accept_connections(listener, connections.add)
+
+        task = asyncio.create_task(serve())
+        self._listener_tasks.add(task)
+        task.add_done_callback(self._listener_tasks.discard)
+        return task
+
+    def _require_connections(self) -> ConnectionPool:
+        if self._connections is None:
             raise RuntimeError("the HTTPS server is not started")
-        return web.SockSite(self._runner, listener, ssl_context=self._ssl_context)
-
-    def _abort_connections(self, local_address: object) -> None:
-        # The peer may be gone without having closed its connections.
-        server = self._runner.server if self._runner is not None else None
-        for connection in server.connections if server is not None else ():
-            transport = connection.transport
-            if transport is not None and transport.get_extra_info("sockname") == local_address:
-                transport.abort()
+        return self._connections
 
     async def _start_runner(self, ssl_context: ssl.SSLContext) -> None:
-        application = web.Application(client_max_size=MAX_BODY_BYTES)
+        application = web.Application()
         application.router.add_route("*", "/{path:.*}", self._handle_request)
         application.on_shutdown.append(self._cancel_streams)
-        self._ssl_context = ssl_context
-        self._runner = web.AppRunner(
-            application,
-            access_log=None,
-            handler_cancellation=True,
-            shutdown_timeout=SHUTDOWN_TIMEOUT_SECONDS,
-            max_line_size=MAX_HEADER_LINE_BYTES,
-            max_field_size=MAX_HEADER_LINE_BYTES,
-        )
+        self._runner = web.AppRunner(application, handler_cancellation=True, shutdown_timeout=SHUTDOWN_TIMEOUT_SECONDS)
         await self._runner.setup()
+        assert self._runner.server is not None
+        self._connections = ConnectionPool(self._runner.server, ssl_context)
 
     async def stop(self) -> None:
+        await _cancel_listeners(self._listener_tasks)
         if self._runner is not None:
             await self._runner.cleanup()
+        if self._connections is not None:
+            self._connections.abort_all()
 
     async def _cancel_streams(self, application: web.Application) -> None:
         # Watches and followed logs never end by themselves; the shutdown must not wait for them.
@@ -114,13 +117,21 @@ class HttpsServer:
             stream.cancel()
 
     async def _handle_request(self, incoming: web.Request) -> web.StreamResponse:
+        connection = incoming.protocol
+        assert isinstance(connection, ApiConnection)
+        with connection.serve_request():
+            return await self._serve_request(incoming, connection)
+
+    async def _serve_request(self, incoming: web.Request, connection: ApiConnection) -> web.StreamResponse:
         try:
             user = self._authenticate(incoming)
+            if user is not ANONYMOUS_USER:
+                self._require_connections().mark_authenticated(connection)
             request = await _read_request(incoming)
             if exec_websocket.is_streaming_path(request.path):
                 return await self._serve_session(incoming, request)
         except ApiError as error:
-            return _to_web_response(error_response(error))
+            return await send_error(incoming, _to_web_response(error_response(error)))
         reply = await self._api.handle(request, user)
         if isinstance(reply, StreamReply):
             return await self._send_stream(incoming, reply)
@@ -187,19 +198,19 @@ async def _write_chunks(write: Callable[[bytes], Awaitable[None]], chunks: Async
         await write(chunk)
 
 
+async def _cancel_listeners(tasks: Collection[asyncio.Task[None]]) -> None:
+    tasks = list(tasks)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 async def _read_request(incoming: web.Request) -> Request:
-    try:
-        body = await incoming.read()
-    except web.HTTPRequestEntityTooLarge:
-        message = f"Request entity too large: limit is {MAX_BODY_BYTES}"
-        raise ApiError(413, "RequestEntityTooLarge", message) from None
-    except web.RequestPayloadError as error:
-        raise bad_request(f"the body of the request cannot be read: {error}") from None
     return Request(
         method=incoming.method,
         path=incoming.rel_url.raw_path,
         query=dict(incoming.query),
-        body=body,
+        body=await read_body(incoming),
         content_type=incoming.headers.get("Content-Type") or JSON_CONTENT_TYPE,
         accept=incoming.headers.get("Accept", JSON_CONTENT_TYPE),
         timeout=None,

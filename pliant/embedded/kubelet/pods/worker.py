@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from pliant.embedded.kubelet.environment import variables
+from pliant.embedded.kubelet.environment.capabilities import CAPABILITIES_REASON, capability_warnings
 from pliant.embedded.kubelet.environment.config_objects import ConfigKey
 from pliant.embedded.kubelet.environment.host_ports import PORT_CONFLICT_REASON
 from pliant.embedded.kubelet.environment.variables import MissingConfig, PodObject, ResolvedPod, UnsupportedPodSpec
@@ -104,6 +105,8 @@ class PodWorker:
         await deps.publish_address(pod.meta, address)
         for warning in deps.host_ports.register(pod_object):
             await pod.emit_warning(PORT_CONFLICT_REASON, warning)
+        for warning in capability_warnings(pod_spec):
+            await pod.emit_warning(CAPABILITIES_REASON, warning)
         deadline = pod_spec.get("activeDeadlineSeconds")
         timer = asyncio.get_running_loop().call_later(deadline, self._fail_deadline_exceeded) if deadline else None
         mounted = [
