@@ -20,6 +20,8 @@ from pliant.embedded.apiserver.auth.cluster_credentials import (
     ensure_serving_certificate,
     write_kubeconfig,
 )
+from pliant.embedded.apiserver.auth.users import CONTROLLERS_USER, SCHEDULER_USER, node_user, service_account_user
+from pliant.embedded.apiserver.authorization.authorizer import AuthorizationMode
 from pliant.embedded.apiserver.http.https_server import HttpsServer, bind_loopback_socket
 from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
 from pliant.embedded.apiserver.server import ApiServer
@@ -101,6 +103,7 @@ class ClusterConfig:
     """Mounted in every container."""
     egress: EgressPolicy = field(default_factory=EgressPolicy)
     network_mode: NetworkModeChoice = ""
+    authorization_mode: AuthorizationMode = AuthorizationMode.RBAC
     dns_delay: float = 0.0
     """Seconds by which the names of pods are published late, for tests."""
 
@@ -110,12 +113,19 @@ class BackgroundTask(Protocol):
 
 
 class EmbeddedCluster:
-    def __init__(self, transport: Transport, kubeconfig: Path, url: str, mode: NetworkMode, kubelet: Kubelet) -> None:
+    def __init__(self, api: ApiServer, kubeconfig: Path, url: str, mode: NetworkMode, kubelet: Kubelet) -> None:
+        self._api = api
         self._kubelet = kubelet
-        self.transport = transport
+        self.transport: Transport = InProcessTransport(api)
+        """Requests of the owner of the cluster."""
         self.kubeconfig = kubeconfig
         self.url = url
         self.mode = mode
+        self.authorization_mode = api.authorizer.mode
+
+    def transport_for_account(self, namespace: str, name: str) -> Transport:
+        """Return a transport with the rights of a service account."""
+        return InProcessTransport(self._api, service_account_user(namespace, name))
 
     async def listen_for_pods(self, port: int) -> tuple[str, socket]:
         """Return a listening socket for pods, and the address at which pods reach it."""
@@ -147,13 +157,18 @@ class EmbeddedCluster:
             database = config.data_dir / "cluster.db"
             store = await stack.enter_async_context(Store.open(database)) if config.durable else Store.in_memory()
             api = await stack.enter_async_context(
-                ApiServer.start(store, KindRegistry.with_builtin_kinds(), clock, log_source=logs)
+                ApiServer.start(
+                    store,
+                    KindRegistry.with_builtin_kinds(),
+                    clock,
+                    log_source=logs,
+                    authorization_mode=config.authorization_mode,
+                )
             )
             stdin = StdinRegistry()
             api.session_source = ContainerSessions(agent, logs, stdin)
             api.usage_source = ContainerUsageMeter(agent)
             https_server, url = await stack.enter_async_context(_serve_https(config, api, certificate))
-            transport = InProcessTransport(api)
             service_index = ServiceIndex(config.dns_delay)
             network_context = NetworkContext(
                 data_dir=config.data_dir, api_url=url, service_index=service_index, egress=config.egress
@@ -161,7 +176,7 @@ class EmbeddedCluster:
             supervisor = await stack.enter_async_context(
                 AgentSupervisor.start_network_services(mode, https_server, network_context)
             )
-            client = KubeClient(transport)
+            client = KubeClient(InProcessTransport(api, CONTROLLERS_USER))
             dependencies = KubeletDependencies(
                 client=client,
                 clock=clock,
@@ -181,6 +196,7 @@ class EmbeddedCluster:
                 gpus=gpus,
                 publish_address=service_index.publish_address,
                 services_synced=asyncio.Event(),
+                node_client=lambda node: KubeClient(InProcessTransport(api, node_user(node))),
             )
             api_address = (
                 (agent.gateway_address, API_PORT_FOR_PODS)
@@ -189,15 +205,16 @@ class EmbeddedCluster:
             )
             kubernetes_service = KubernetesServiceController(client, api_address)
             kubelet = await stack.enter_async_context(
-                _run_control_plane(config, dependencies, service_index, supervisor, kubernetes_service)
+                _run_control_plane(config, dependencies, api, service_index, supervisor, kubernetes_service)
             )
-            yield cls(transport, config.data_dir / "kubeconfig", url, mode, kubelet)
+            yield cls(api, config.data_dir / "kubeconfig", url, mode, kubelet)
 
 
 @asynccontextmanager
 async def _run_control_plane(
     config: ClusterConfig,
     dependencies: KubeletDependencies,
+    api: ApiServer,
     service_index: ServiceIndex,
     supervisor: AgentSupervisor,
     kubernetes_service: KubernetesServiceController,
@@ -210,7 +227,8 @@ async def _run_control_plane(
     }
     annotations = dependencies.filesystem.node_annotations
     await replace_registered_nodes(client, nodes, agent.gateway_address, clock.now(), annotations)
-    scheduler = Scheduler(client, clock, PodEventRecorder(client, clock, DEFAULT_SCHEDULER_NAME))
+    scheduler_client = KubeClient(InProcessTransport(api, SCHEDULER_USER))
+    scheduler = Scheduler(scheduler_client, clock, PodEventRecorder(scheduler_client, clock, DEFAULT_SCHEDULER_NAME))
     kubelet = Kubelet(dependencies, nodes)
     taints, evictions = NodeConditionTaintController(client, clock), TaintEvictionController(client, clock)
     pod_gc, slices = PodGarbageCollector(client, clock), EndpointSliceController(client, service_index)
@@ -235,7 +253,7 @@ async def _run_control_plane(
         Informer(client, CONFIG_MAPS, ConfigMetadataView, on_change=config_watch.change_handler(CONFIG_MAP_KIND)),
         Informer(client, SECRETS, ConfigMetadataView, on_change=config_watch.change_handler(SECRET_KIND)),
         Informer(client, NODES, Node, on_change=_combine_handlers(*(each.on_node_change for each in node_handlers))),
-        *(pod_group_informer(each, client, scheduler.pod_groups) for each in POD_GROUP_RESOURCES),
+        *(pod_group_informer(each, scheduler_client, scheduler.pod_groups) for each in POD_GROUP_RESOURCES),
     )
     controllers: tuple[BackgroundTask, ...] = (
         *(kubelet, supervisor, slices, budgets, kubernetes_service, claims, scheduler.pod_groups),

@@ -138,7 +138,9 @@ async def _verdict(node: ToyNode, plan: RunPlan, view: RunView) -> RunResult:
     ):
         client = KubeClient(InProcessTransport(api))
         working = tasks.create_task(node.run(client))
-        verdict = await RunSession(client, plan, view, tasks).run_jobs(asyncio.get_running_loop().time(), Path("/"))
+        verdict = await RunSession(client, client, plan, view, tasks).run_jobs(
+            asyncio.get_running_loop().time(), Path("/")
+        )
         view.close()
         working.cancel()
         return verdict

@@ -63,6 +63,7 @@ class RunSession:
     def __init__(
         self,
         client: KubeClient,
+        operator_client: KubeClient,
         plan: RunPlan,
         view: RunView,
         tasks: asyncio.TaskGroup,
@@ -70,6 +71,7 @@ class RunSession:
     ) -> None:
         self._receiver = receiver
         self._client = client
+        self._operator_client = operator_client
         self._plan = plan
         self._view = view
         self._tasks = tasks
@@ -113,7 +115,7 @@ class RunSession:
 
     def _background_work(self) -> Iterable[Any]:
         yield Operator(
-            self._client,
+            self._operator_client,
             SystemClock(),
             frontends=self._kinds,
             config=OperatorConfig(master_command=local_master_command()),

@@ -152,6 +152,8 @@ async def _run_session(args: Namespace, plan: RunPlan, data_dir: Path) -> int:
 
 
 async def _run_jobs(plan: RunPlan, config: ClusterConfig, view: RunView, started_at: float) -> RunResult:
+    from pliant.cli.cluster.apply import frontends_in
+    from pliant.cli.cluster.local_operator import create_operator_client
     from pliant.cli.cluster.progress_receiver import open_embedded_receiver
     from pliant.cli.local.run_session import RunSession
     from pliant.embedded.cluster import EmbeddedCluster
@@ -162,10 +164,10 @@ async def _run_jobs(plan: RunPlan, config: ClusterConfig, view: RunView, started
             if cluster.mode.fallback_notice:
                 view.show_note(cluster.mode.fallback_notice)
             client = KubeClient(cluster.transport)
-            async with open_embedded_receiver(cluster, client) as receiver, asyncio.TaskGroup() as tasks:
-                return await RunSession(client, plan, view, tasks, receiver).run_jobs(
-                    started_at, data_dir=config.data_dir
-                )
+            operator_client = await create_operator_client(cluster, client, frontends_in(plan.manifests))
+            async with open_embedded_receiver(cluster, operator_client) as receiver, asyncio.TaskGroup() as tasks:
+                session = RunSession(client, operator_client, plan, view, tasks, receiver)
+                return await session.run_jobs(started_at, data_dir=config.data_dir)
     except BaseExceptionGroup as group:
         raise first_pliant_error(group) from group
 

@@ -7,13 +7,13 @@ import binascii
 import hashlib
 import hmac
 import secrets
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 
+from pliant.embedded.apiserver.auth.users import UserInfo, service_account_user
 from pliant.embedded.apiserver.http.errors import invalid_field, invalid_object, require_type
 from pliant.embedded.apiserver.http.request_body import decode_object_body, object_field
 from pliant.embedded.apiserver.http.request_info import RequestInfo
@@ -28,7 +28,6 @@ API_AUDIENCE = "https://kubernetes.default.svc.cluster.local"
 _JWT_HEADER = {"alg": "HS256", "typ": "JWT"}
 _TOKEN_REQUEST_API_VERSION = "authentication.k8s.io/v1"  # noqa: S105 - an API version
 _DEFAULT_TOKEN_SECONDS, _MIN_TOKEN_SECONDS = 3600, 600
-UserInfo = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +78,7 @@ class TokenIssuer:
         if claims is None or API_AUDIENCE not in claims["aud"] or claims["exp"] <= int(self._clock.now().timestamp()):
             return None
         namespace, pod = claims["kubernetes.io"]["namespace"], claims["kubernetes.io"].get("pod")
-        groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
-        user: dict[str, Any] = {"username": claims["sub"], "groups": groups}
+        user = service_account_user(namespace, claims["kubernetes.io"]["serviceaccount"]["name"])
         if pod:
             prefix = "authentication.kubernetes.io/pod"
             user["extra"] = {f"{prefix}-name": [pod["name"]], f"{prefix}-uid": [pod["uid"]]}

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from pliant.embedded.apiserver.auth.cluster_credentials import SERVING_CERT_NAMES
-from pliant.embedded.apiserver.auth.self_review import ADMIN_USER, ANONYMOUS_USER
-from pliant.embedded.apiserver.auth.tokens import UserInfo
+from pliant.embedded.apiserver.auth.users import ADMIN_USER, ANONYMOUS_USER, UserInfo
+from pliant.embedded.apiserver.authorization.impersonation import impersonated_user
 from pliant.embedded.apiserver.http.errors import bad_request
 from pliant.embedded.apiserver.http.in_process_transport import close_stream
 from pliant.embedded.apiserver.http.request_body import MAX_BODY_BYTES
@@ -115,10 +115,10 @@ class HttpsServer:
 
     async def _handle_request(self, incoming: web.Request) -> web.StreamResponse:
         try:
-            user = self._authenticate(incoming)
+            user = impersonated_user(incoming.headers.items(), self._authenticate(incoming), self._api.authorizer)
             request = await _read_request(incoming)
             if exec_websocket.is_streaming_path(request.path):
-                return await self._serve_session(incoming, request)
+                return await self._serve_session(incoming, request, user)
         except ApiError as error:
             return _to_web_response(error_response(error))
         reply = await self._api.handle(request, user)
@@ -148,14 +148,14 @@ class HttpsServer:
             raise Unauthorized(401, "Unauthorized", "Unauthorized")
         return user
 
-    async def _serve_session(self, incoming: web.Request, request: Request) -> web.StreamResponse:
+    async def _serve_session(self, incoming: web.Request, request: Request, user: UserInfo) -> web.StreamResponse:
         if request.path.endswith("/portforward"):
-            connect = self._api.prepare_port_forward(request)
+            connect = self._api.prepare_port_forward(request, user)
             websocket = exec_websocket.negotiate_websocket(incoming, portforward.PORT_FORWARD_PROTOCOL)
             await websocket.prepare(incoming)
             await self._run_until_shutdown(portforward.forward_ports(websocket, connect))
             return websocket
-        session = self._api.prepare_session(request, incoming.query.getall("command", ()))
+        session = self._api.prepare_session(request, incoming.query.getall("command", ()), user)
         websocket = exec_websocket.negotiate_websocket(incoming, *exec_websocket.EXEC_PROTOCOLS)
         await websocket.prepare(incoming)
         await self._run_until_shutdown(exec_websocket.serve_exec_session(websocket, session))
