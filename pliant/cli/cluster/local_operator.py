@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from pliant.cli.cluster.operator_manifests import OPERATOR_NAME, OperatorInstallation, crd_manifests
+from pliant.cli.cluster.operator_manifests import OPERATOR_NAME, OPERATOR_NAMESPACE, crd_manifests
 from pliant.cli.input.operator_options import DEFAULT_LEASE_NAME
 from pliant.controllers.rbac.operator_roles import RBAC_API_GROUP, OperatorAccount, operator_role_manifests
 from pliant.controllers.rbac.permissions import operator_permissions
@@ -19,7 +19,7 @@ from pliant.plugins.registry import registered_kinds
 if TYPE_CHECKING:
     from pliant.embedded.cluster import EmbeddedCluster
 
-_ACCOUNT = OperatorAccount(namespace=OperatorInstallation.namespace, name=OPERATOR_NAME)
+_ACCOUNT = OperatorAccount(namespace=OPERATOR_NAMESPACE, name=OPERATOR_NAME)
 
 
 async def create_operator_client(

@@ -88,13 +88,13 @@ def _list_rules(spec: dict[str, Any], authorizer: Authorizer, user: UserInfo) ->
     if not namespace:
         raise bad_request("no namespace on request")
     found = authorizer.rules_for(user, namespace)
-    errors = list(found.errors)
-    if node_name_of(user) is not None:
+    errors, is_node = list(found.errors), node_name_of(user) is not None
+    if is_node:
         errors.insert(0, "node authorizer does not support user rule resolution")
     status: dict[str, Any] = {
         "resourceRules": [rule.to_raw() for rule in found.rules if not rule.non_resource_urls],
         "nonResourceRules": [rule.to_raw() for rule in found.rules if rule.non_resource_urls],
-        "incomplete": bool(errors),
+        "incomplete": is_node,
     }
     return {**status, "evaluationError": format_errors(errors)} if errors else status
 
