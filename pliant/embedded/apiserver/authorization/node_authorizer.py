@@ -64,25 +64,21 @@ class NodeAuthorizer:
                     return self._decide_pod(node, attributes)
                 case "nodes":
                     return _decide_node(node, attributes)
-                case "secrets" | "configmaps":
-                    return self._decide_config(node, attributes)
-                case "persistentvolumeclaims":
-                    return self._decide_get(node, attributes)
+                # Nodes of Kubernetes only get claims; the kubelet of this cluster also watches them.
+                case "secrets" | "configmaps" | "persistentvolumeclaims":
+                    return self._decide_read(node, attributes)
                 case "serviceaccounts":
                     return self._decide_token(node, attributes)
         return None if self._rules.allows(attributes) else ""
 
-    def _decide_config(self, node: str, attributes: RequestAttributes) -> str | None:
+    def _decide_read(self, node: str, attributes: RequestAttributes) -> str | None:
         if attributes.verb not in _READ_VERBS:
             return "can only read resources of this type"
+        if attributes.subresource:
+            return "cannot read subresource"
         if not attributes.namespace:
             return "can only read namespaced object of this type"
         return self._decide_reference(node, attributes)
-
-    def _decide_get(self, node: str, attributes: RequestAttributes) -> str | None:
-        if attributes.verb != "get":
-            return "can only get individual resources of this type"
-        return "cannot get subresource" if attributes.subresource else self._decide_reference(node, attributes)
 
     def _decide_token(self, node: str, attributes: RequestAttributes) -> str | None:
         if attributes.verb != "create" or not attributes.name:
