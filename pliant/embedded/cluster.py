@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +35,7 @@ from pliant.embedded.controllers.node_lifecycle import (
 from pliant.embedded.controllers.pod_gc import PodGarbageCollector
 from pliant.embedded.controllers.taints import NodeConditionTaintController, TaintEvictionController
 from pliant.embedded.controllers.volume_claims import VolumeClaimController, VolumeClaimView
+from pliant.embedded.kubelet.environment.base_environment import base_environment
 from pliant.embedded.kubelet.environment.config_objects import ConfigMetadataView
 from pliant.embedded.kubelet.environment.variables import CONFIG_MAP_KIND, SECRET_KIND
 from pliant.embedded.kubelet.kubelet import Kubelet
@@ -80,7 +80,6 @@ from pliant.runtime.clock import Clock, SystemClock
 
 API_PORT_FOR_PODS = 6443
 """Port at which pods reach the API server."""
-_INHERITED_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
 
 T = TypeVar("T")
 
@@ -186,7 +185,7 @@ class EmbeddedCluster:
                     default_working_dir=config.workspace.resolve(),
                     allowed_host_paths=config.host_paths,
                     default_mounts=config.mounts,
-                    base_env=_base_environment(os.environ, *mode.api_address_for_pods(url)),
+                    base_env=base_environment(os.environ, *mode.api_address_for_pods(url)),
                     pod_network=CurrentPodNetworkSetup(supervisor),
                     credentials=stack.enter_context(closing(PodCredentials(api.tokens, certificate.ca_certificate))),
                 ),
@@ -316,18 +315,3 @@ def _combine_handlers(*handlers: Callable[[T | None, T | None], None]) -> Callab
             handler(old, new)
 
     return handle
-
-
-def _base_environment(environment: Mapping[str, str], api_host: str, api_port: int) -> dict[str, str]:
-    """Return the environment variables of every container; some come from the process of the cluster."""
-    inherited = {name: environment[name] for name in _INHERITED_VARIABLES if name in environment}
-    # Last, so that there is always a `python`, and the user's own comes first.
-    path = [*inherited.get("PATH", "/usr/local/bin:/usr/bin:/bin").split(":"), str(Path(sys.executable).parent)]
-    return {
-        **inherited,
-        "PATH": ":".join(dict.fromkeys(filter(None, path))),
-        "PYTHONUNBUFFERED": "1",
-        "KUBERNETES_SERVICE_HOST": api_host,
-        "KUBERNETES_SERVICE_PORT": str(api_port),
-        "KUBERNETES_SERVICE_PORT_HTTPS": str(api_port),
-    }

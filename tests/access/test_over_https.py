@@ -62,6 +62,17 @@ async def test_the_token_of_a_pod_may_do_what_its_account_may_and_the_owner_ever
     assert (await site.ask("/apis", site.token()))[0] == 200
 
 
+async def test_the_token_of_a_pod_is_refused_when_the_pod_is_gone(site: Site) -> None:
+    created = await site.server.client.create(PODS, "default", pod("p"))
+    bound = ServiceAccountRef(namespace="default", name="default", pod_name="p", pod_uid=created["metadata"]["uid"])
+    token = site.server.api.tokens.issue(bound)
+    assert (await site.ask("/api", token))[0] == 200
+    await site.server.client.delete(PODS, "default", "p", grace_period_seconds=0)
+    assert (await site.ask("/api", token))[0] == 401
+    await site.server.client.create(PODS, "default", pod("p"))
+    assert (await site.ask("/api", token))[0] == 401
+
+
 async def test_a_user_acts_as_another_only_with_the_right_to_impersonate(site: Site) -> None:
     as_amy = {"Impersonate_User": "amy", "Impersonate_Group": "staff"}
     status, answer = await site.ask(REVIEW, TOKEN, "POST", {}, **as_amy)

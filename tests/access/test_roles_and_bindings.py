@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pliant.embedded.apiserver.auth.users import UserInfo, service_account_user
+from pliant.embedded.apiserver.authorization.attributes import RequestAttributes
 from pliant.embedded.apiserver.authorization.authorizer import AuthorizationMode
 from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
 from pliant.embedded.storage.store import Store
@@ -89,19 +90,17 @@ async def test_roles_with_the_label_are_added_to_view_edit_and_admin_and_taken_a
     labels = {f"{GROUP}/aggregate-to-view": "true"}
     body = {**role("view-jobs", jobs), "metadata": {"name": "view-jobs", "labels": labels}}
     await server.client.create(BINDINGS, "default", binding("b", "ClusterRole", "admin", ("User", "amy")))
-    decide = server.api.authorizer.rbac.rules_for
 
-    def is_held() -> bool:
-        return any(
-            "jobs" in each.resources and "example.org" in each.api_groups for each in decide(AMY, "default").rules
-        )
+    def is_held(verb: str = "get") -> bool:
+        wanted = RequestAttributes(AMY, verb, "example.org", "jobs", namespace="default")
+        return server.api.authorizer.is_allowed(wanted)
 
     assert not is_held()
     await server.client.create(CLUSTER_ROLES, None, body)
     await run_until(is_held, "the rule reaches admin through edit and view")
     assert jobs in await rules_of(server, "view")
     await server.client.patch(CLUSTER_ROLES, None, "view-jobs", {"rules": [rule("example.org", "jobs", "get list")]})
-    await run_until(lambda: "list" in str(decide(AMY, "default").rules[-1]) or is_held(), "the change follows")
+    await run_until(lambda: is_held("list"), "the change follows")
     await server.client.patch(CLUSTER_ROLES, None, "view-jobs", {"metadata": {"labels": None}})
     await run_until(lambda: not is_held(), "without the label the rule is taken away")
     await server.client.patch(CLUSTER_ROLES, None, "view-jobs", {"metadata": {"labels": labels}})
@@ -201,9 +200,9 @@ async def test_a_node_writes_the_status_of_its_own_pods_and_node_only(server: Se
             await node.patch(PODS, "default", "on-n1", status, subresource="status")
             await node.patch(resource, None, "n1", {"status": {}}, subresource="status")
             continue
-        with pytest.raises(Forbidden, match="can only update pod status for pods with spec.nodeName set to itself"):
+        with pytest.raises(Forbidden, match=r"can only update pod status for pods with spec\.nodeName"):
             await node.patch(PODS, "default", "on-n2", status, subresource="status")
-        with pytest.raises(Forbidden, match="can only delete pods with spec.nodeName set to itself"):
+        with pytest.raises(Forbidden, match=r"can only delete pods with spec\.nodeName"):
             await node.delete(PODS, "default", "on-n2")
         with pytest.raises(Forbidden, match='node "n1" is not allowed to modify node "n2"'):
             await node.patch(resource, None, "n2", {"status": {}}, subresource="status")

@@ -10,7 +10,7 @@ from typing import Any
 
 from pliant.embedded.apiserver.admission.admission import CRDS_RESOURCE_KEY, Admission
 from pliant.embedded.apiserver.admission.cluster_ip_allocator import SERVICES_RESOURCE_KEY, ClusterIpAllocator
-from pliant.embedded.apiserver.auth.tokens import TokenIssuer, handle_token_request
+from pliant.embedded.apiserver.auth.tokens import TokenIssuer, handle_token_request, is_bound_pod_present
 from pliant.embedded.apiserver.auth.users import ADMIN_USER, UserInfo
 from pliant.embedded.apiserver.authorization import attributes
 from pliant.embedded.apiserver.authorization.aggregation import ClusterRoleAggregator, reconcile_default_roles
@@ -109,6 +109,11 @@ class ApiServer:
             await self.store.run_transaction(self._reconcile_default_roles)
         await self._aggregator.start()
         self.authorizer.start()
+
+    def authenticate(self, token: str) -> UserInfo | None:
+        """Return the user of a service account token; None if it is invalid, or bound to a pod that is gone."""
+        user = self.tokens.authenticate(token)
+        return user if user is not None and is_bound_pod_present(self.store.committed, user) else None
 
     async def handle(self, request: Request, user: UserInfo = ADMIN_USER) -> Reply | StreamReply:
         """Process a request of a user; errors are returned as a Status."""

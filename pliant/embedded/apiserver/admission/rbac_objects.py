@@ -66,6 +66,10 @@ def validate_cluster_role_binding(binding: Object, old: Object | None) -> list[F
     return errors
 
 
+RBAC_DEFAULTERS: dict[str, Callable[[Object, Object | None], None]] = {
+    ROLE_BINDINGS_KEY: set_binding_defaults,
+    CLUSTER_ROLE_BINDINGS_KEY: set_binding_defaults,
+}
 RBAC_VALIDATORS: dict[str, Callable[[Object, Object | None], list[FieldError]]] = {
     ROLES_KEY: validate_role,
     CLUSTER_ROLES_KEY: validate_cluster_role,

@@ -143,7 +143,7 @@ class HttpsServer:
         is_bearer = scheme.lower() == "bearer"
         if is_bearer and hmac.compare_digest(token.encode(errors="replace"), self._admin_token):
             return ADMIN_USER
-        user = self._api.tokens.authenticate(token) if is_bearer else None
+        user = self._api.authenticate(token) if is_bearer else None
         if user is None:
             raise Unauthorized(401, "Unauthorized", "Unauthorized")
         return user
