@@ -32,6 +32,8 @@ class Trial:
     body: Any = None
     query: Mapping[str, str] = field(default_factory=dict)
     media: str = "application/json"
+    same_words: bool = True
+    """Whether a real server explains it; otherwise only the decision is compared."""
 
     def __str__(self) -> str:
         query = "&".join(f"{name}={value}" for name, value in self.query.items())
@@ -51,6 +53,7 @@ USERS = {
         user("editor"),
         user("administrator"),
         user("lost"),
+        user("patcher"),
         user("granter"),
         user("binder"),
         user("escalator"),
@@ -84,6 +87,7 @@ def setup() -> Iterator[tuple[str, dict[str, Any]]]:
         "read-pods": rule("core", "pods configmaps", "get list watch"),
         "read-a": rule("core", "configmaps", "get update list watch", "a"),
         "read-logs": rule("core", "pods/log", "get"),
+        "patch": rule("core", "configmaps", "patch"),
         "scale": rule("*", "*/scale", "update"),
         "make-roles": rule(GROUP, "roles rolebindings", "create update patch get"),
         "bind": rule(GROUP, "roles", "bind", "read-pods"),
@@ -95,6 +99,7 @@ def setup() -> Iterator[tuple[str, dict[str, Any]]]:
     yield bindings, binding("read-pods", "Role", "read-pods", ("User", "reader"), ("User", "granter"))
     yield bindings, binding("read-a", "Role", "read-a", ("User", "named"))
     yield bindings, binding("read-logs", "Role", "read-logs", ("Group", "team"))
+    yield bindings, binding("patch", "Role", "patch", ("User", "patcher"))
     yield bindings, binding("scale", "Role", "scale", ("User", "scaler"))
     makers = ("granter", "binder", "escalator")
     yield bindings, binding("make-roles", "Role", "make-roles", *(("User", each) for each in makers))
@@ -116,6 +121,7 @@ def trials() -> Iterator[Trial]:
     yield from _default_roles()
     yield from _grants()
     yield from _changes()
+    yield from _applied()
     yield from _nodes()
 
 
@@ -226,6 +232,16 @@ def _changes() -> Iterator[Trial]:
     less = {"rules": [rule("core", "pods", "get")]}
     yield Trial(who="granter", method="PATCH", path=f"{roles}/more", body=less, media=MERGE, allowed=True)
     yield Trial(who="binder", method="PATCH", path=f"{bindings}/bound", body=labels, media=MERGE, allowed=True)
+
+
+def _applied() -> Iterator[Trial]:
+    """Server-side apply creates what is not there only for those who may create it."""
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"y": "1"}}
+    apply: dict[str, Any] = {"method": "PATCH", "query": {"fieldManager": "m"}, "media": "application/apply-patch+yaml"}
+    yield Trial(who="patcher", path=f"{IN}/configmaps/a", body=body, allowed=True, **apply)
+    new = {**body, "metadata": {"name": "new"}}
+    path = f"{IN}/configmaps/new"
+    yield Trial(who="patcher", path=path, body=new, allowed=False, same_words=False, **apply)
 
 
 def _nodes() -> Iterator[Trial]:

@@ -15,9 +15,9 @@ from pliant.embedded.apiserver.auth.users import ADMIN_USER, UserInfo
 from pliant.embedded.apiserver.authorization import attributes
 from pliant.embedded.apiserver.authorization.aggregation import ClusterRoleAggregator, reconcile_default_roles
 from pliant.embedded.apiserver.authorization.authorizer import AuthorizationMode, Authorizer
-from pliant.embedded.apiserver.authorization.escalation import EscalationCheck
 from pliant.embedded.apiserver.authorization.rbac_index import RBAC_API_GROUP
 from pliant.embedded.apiserver.authorization.reviews import REVIEW_API_GROUPS, answer_review
+from pliant.embedded.apiserver.authorization.write_authorizer import WriteAuthorizer
 from pliant.embedded.apiserver.garbage_collection import EventExpiry, GarbageCollector
 from pliant.embedded.apiserver.handlers import deletion, get_list, pod_subresources, resource_metrics, scale
 from pliant.embedded.apiserver.handlers.object_lifecycle import NAMESPACES_RESOURCE_KEY
@@ -62,8 +62,10 @@ class ApiServer:
         self._cluster_ips = ClusterIpAllocator()
         self.authorizer = Authorizer(store, authorization_mode)
         self._aggregator = ClusterRoleAggregator(store)
-        escalation = EscalationCheck(self.authorizer)
-        self._writer = ObjectWriter(store, Admission(self._cluster_ips), escalation, clock, rng or random.Random())
+        write_authorizer = WriteAuthorizer(self.authorizer)
+        self._writer = ObjectWriter(
+            store, Admission(self._cluster_ips), write_authorizer, clock, rng or random.Random()
+        )
 
     @classmethod
     @asynccontextmanager

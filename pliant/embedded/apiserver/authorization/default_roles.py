@@ -139,6 +139,8 @@ _CONTROLLER_RULES: Final = (
     _rule("policy", "poddisruptionbudgets/status", ("patch",)),
 )
 """What the controllers of this cluster do; those of Kubernetes have a role each."""
+_METRICS_RULES: Final = (_rule("metrics.k8s.io", "nodes pods", _READ),)
+"""The role that metrics-server installs, for `kubectl top`."""
 _BASIC_USER_RULES: Final = (
     _rule("authorization.k8s.io", "selfsubjectaccessreviews selfsubjectrulesreviews", ("create",)),
     _rule("authentication.k8s.io", "selfsubjectreviews", ("create",)),
@@ -155,9 +157,10 @@ def default_role_manifests() -> Iterator[Manifest]:
         ("view", _VIEW_RULES, "edit"),
     ):
         selector = {"matchLabels": {_aggregation_label(name): "true"}}
-        role = _cluster_role(name, (), aggregate_to)
+        role = _cluster_role(name, (), *filter(None, [aggregate_to]))
         yield {**role, "aggregationRule": {"clusterRoleSelectors": [selector]}}
         yield _cluster_role(f"system:aggregate-to-{name}", rules, name)
+    yield _cluster_role("system:aggregated-metrics-reader", _METRICS_RULES, "admin", "edit", "view")
     yield _cluster_role("system:basic-user", _BASIC_USER_RULES)
     yield _cluster_role("system:discovery", (PolicyRule(("get",), non_resource_urls=_DISCOVERY_PATHS),))
     yield _cluster_role("system:public-info-viewer", (PolicyRule(("get",), non_resource_urls=_HEALTH_PATHS),))
@@ -179,8 +182,8 @@ def _aggregation_label(role: str) -> str:
     return f"{_RBAC}/aggregate-to-{role}"
 
 
-def _cluster_role(name: str, rules: Sequence[PolicyRule], aggregate_to: str = "") -> Manifest:
-    labels = {_aggregation_label(aggregate_to): "true"} if aggregate_to else {}
+def _cluster_role(name: str, rules: Sequence[PolicyRule], *aggregate_to: str) -> Manifest:
+    labels = {_aggregation_label(role): "true" for role in aggregate_to}
     return {**_default_object("ClusterRole", name, labels), "rules": [rule.to_raw() for rule in rules]}
 
 

@@ -109,7 +109,8 @@ class RbacIndex:
             self._roles[key[1:]] = parse_rules(obj.get("rules"))
             return
         role = obj["roleRef"]
-        subjects = dict(_describe_subject(subject, key.namespace) for subject in obj.get("subjects") or ())
+        described = (_describe_subject(subject, key.namespace) for subject in obj.get("subjects") or ())
+        subjects = dict(entry for entry in described if entry is not None)
         binding = Binding(key.namespace, key.name, role["kind"], role["name"], subjects)
         self._bindings[key[1:]] = binding
         for subject_key in subjects:
@@ -136,10 +137,15 @@ def _group_key(name: str) -> str:
     return f"Group/{name}"
 
 
-def _describe_subject(subject: Mapping[str, Any], binding_namespace: str) -> tuple[str, str]:
-    """Return the key and the description of a subject."""
+def _describe_subject(subject: Mapping[str, Any], binding_namespace: str) -> tuple[str, str] | None:
+    """Return the key and the description of a subject; None if it is of an unknown kind."""
     kind, name = subject["kind"], subject["name"]
-    if kind != "ServiceAccount":
-        return (_user_key(name) if kind == "User" else _group_key(name)), f'{kind} "{name}"'
-    namespace = subject.get("namespace") or binding_namespace
-    return _user_key(f"{SERVICE_ACCOUNT_PREFIX}{namespace}:{name}"), f'{kind} "{name}/{namespace}"'
+    match kind:
+        case "User":
+            return _user_key(name), f'User "{name}"'
+        case "Group":
+            return _group_key(name), f'Group "{name}"'
+        case "ServiceAccount":
+            namespace = subject.get("namespace") or binding_namespace
+            return _user_key(f"{SERVICE_ACCOUNT_PREFIX}{namespace}:{name}"), f'ServiceAccount "{name}/{namespace}"'
+    return None

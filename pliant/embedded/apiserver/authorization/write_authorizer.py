@@ -1,4 +1,4 @@
-"""Checks of writes of roles and bindings: a user grants only rights that they hold, or may escalate or bind."""
+"""Checks of writes that depend on the object: the grant of rights by roles and bindings, and creation by apply."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pliant.embedded.apiserver.auth.users import UserInfo
-from pliant.embedded.apiserver.authorization.attributes import RequestAttributes
+from pliant.embedded.apiserver.authorization.attributes import RequestAttributes, resource_attributes
 from pliant.embedded.apiserver.authorization.authorizer import Authorizer, format_errors
 from pliant.embedded.apiserver.authorization.rbac_index import (
     CLUSTER_ROLES_KEY,
@@ -16,6 +16,7 @@ from pliant.embedded.apiserver.authorization.rbac_index import (
 )
 from pliant.embedded.apiserver.authorization.rules import PolicyRule, parse_rules, uncovered_rules
 from pliant.embedded.apiserver.http.errors import forbidden, not_found
+from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.storage.stored_objects import Object
 
@@ -23,11 +24,16 @@ _EVERYTHING = (PolicyRule(("*",), ("*",), ("*",)), PolicyRule(("*",), non_resour
 _GARBAGE_COLLECTION_FIELDS = ("ownerReferences", "finalizers", "managedFields", "resourceVersion")
 
 
-class EscalationCheck:
+class WriteAuthorizer:
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
 
-    def check_write(self, kind: Kind, user: UserInfo, new: Object, old: Object | None) -> None:
+    def require_create(self, info: RequestInfo) -> None:
+        """Raise `Forbidden` if the user may patch but not create an object, which server-side apply would create."""
+        if not self._authorizer.allows_everything(info.user):
+            self._authorizer.require(resource_attributes(info, info.user)._replace(verb="create"))
+
+    def check_grant(self, kind: Kind, user: UserInfo, new: Object, old: Object | None) -> None:
         """Raise `Forbidden` if a user writes a role or binding that grants more than the user has."""
         if kind.resource_key not in RBAC_RESOURCE_KEYS or self._authorizer.allows_everything(user):
             return
