@@ -50,7 +50,7 @@ MAX_RELEASED_AGE = timedelta(minutes=1)
 
 PREREQUISITE_ACTIONS = CreateConfigMap | CreateService | GrantMasterAccess | CheckMasterAccess
 """What a pod needs when it starts."""
-MISSING_SECRET_MESSAGE = (
+NO_KEYS_MESSAGE = (
     "the operator has no secret to derive the keys of the job from (its log says why): "
     "reapply the output of `pliant install`, which grants the missing permissions"
 )
@@ -141,8 +141,7 @@ class ActionApplier:
         create_errors: dict[str, Message] = {}
         for action, error in await wave.run(actions, partial(self._apply_action, job, wave)):
             if isinstance(error, REPORTED_CREATE_ERRORS) and isinstance(action, CreatePod | PREREQUISITE_ACTIONS):
-                is_access = isinstance(action, GrantMasterAccess | CheckMasterAccess)
-                name = action.service_account if is_access else action.name
+                name = _created_name(action)
                 create_errors[name] = _create_error_message(name, error)
             else:
                 raise error
@@ -183,7 +182,7 @@ class ActionApplier:
     async def _prepare_access(self, job: Job, action: GrantMasterAccess | CheckMasterAccess) -> None:
         """Grant a master its permissions, or check those of the account that the user named."""
         if job.master is not None and job.master.checks_keys and not self._has_key_secret:
-            raise RetryLater(MISSING_SECRET_MESSAGE)
+            raise RetryLater(NO_KEYS_MESSAGE)
         plans = self._plan_store(job).resource
         if isinstance(action, CheckMasterAccess):
             await check_master_access(self._client, job, action.service_account, plans)
@@ -248,6 +247,10 @@ def _select_others(actions: Sequence[Action], create_errors: Mapping[str, Messag
 def _raise_first(failures: Sequence[tuple[object, PliantError]]) -> None:
     for _, error in failures:
         raise error
+
+
+def _created_name(action: CreatePod | PREREQUISITE_ACTIONS) -> str:
+    return action.service_account if isinstance(action, GrantMasterAccess | CheckMasterAccess) else action.name
 
 
 def _creates(action: Action) -> bool:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +19,8 @@ from pliant.embedded.apiserver.auth.cluster_credentials import (
     ensure_serving_certificate,
     write_kubeconfig,
 )
+from pliant.embedded.apiserver.auth.users import CONTROLLERS_USER, SCHEDULER_USER, node_user, service_account_user
+from pliant.embedded.apiserver.authorization.authorizer import AuthorizationMode
 from pliant.embedded.apiserver.http.https_server import HttpsServer, bind_loopback_socket
 from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
 from pliant.embedded.apiserver.server import ApiServer
@@ -34,6 +35,7 @@ from pliant.embedded.controllers.node_lifecycle import (
 from pliant.embedded.controllers.pod_gc import PodGarbageCollector
 from pliant.embedded.controllers.taints import NodeConditionTaintController, TaintEvictionController
 from pliant.embedded.controllers.volume_claims import VolumeClaimController, VolumeClaimView
+from pliant.embedded.kubelet.environment.base_environment import base_environment
 from pliant.embedded.kubelet.environment.config_objects import ConfigMetadataView
 from pliant.embedded.kubelet.environment.variables import CONFIG_MAP_KIND, SECRET_KIND
 from pliant.embedded.kubelet.kubelet import Kubelet
@@ -79,7 +81,6 @@ from pliant.runtime.clock import Clock, SystemClock
 
 API_PORT_FOR_PODS = 6443
 """Port at which pods reach the API server."""
-_INHERITED_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
 
 T = TypeVar("T")
 
@@ -102,6 +103,7 @@ class ClusterConfig:
     """Mounted in every container."""
     egress: EgressPolicy = field(default_factory=EgressPolicy)
     network_mode: NetworkModeChoice = ""
+    authorization_mode: AuthorizationMode = AuthorizationMode.RBAC
     dns_delay: float = 0.0
     """Seconds by which the names of pods are published late, for tests."""
 
@@ -115,12 +117,19 @@ class BackgroundTask(Protocol):
 
 
 class EmbeddedCluster:
-    def __init__(self, transport: Transport, kubeconfig: Path, url: str, mode: NetworkMode, kubelet: Kubelet) -> None:
+    def __init__(self, api: ApiServer, kubeconfig: Path, url: str, mode: NetworkMode, kubelet: Kubelet) -> None:
+        self._api = api
         self._kubelet = kubelet
-        self.transport = transport
+        self.transport: Transport = InProcessTransport(api)
+        """Requests of the owner of the cluster."""
         self.kubeconfig = kubeconfig
         self.url = url
         self.mode = mode
+        self.authorization_mode = api.authorizer.mode
+
+    def transport_for_account(self, namespace: str, name: str) -> Transport:
+        """Return a transport with the rights of a service account."""
+        return InProcessTransport(self._api, service_account_user(namespace, name))
 
     async def listen_for_pods(self, port: int) -> tuple[str, socket]:
         """Return a listening socket for pods, and the address at which pods reach it."""
@@ -156,13 +165,18 @@ class EmbeddedCluster:
                 else Store.in_memory()
             )
             api = await stack.enter_async_context(
-                ApiServer.start(store, KindRegistry.with_builtin_kinds(), clock, log_source=logs)
+                ApiServer.start(
+                    store,
+                    KindRegistry.with_builtin_kinds(),
+                    clock,
+                    log_source=logs,
+                    authorization_mode=config.authorization_mode,
+                )
             )
             stdin = StdinRegistry()
             api.session_source = ContainerSessions(agent, logs, stdin)
             api.usage_source = ContainerUsageMeter(agent)
             https_server, url = await stack.enter_async_context(_serve_https(config, api, certificate))
-            transport = InProcessTransport(api)
             service_index = ServiceIndex(config.dns_delay)
             network_context = NetworkContext(
                 data_dir=config.data_dir, api_url=url, service_index=service_index, egress=config.egress
@@ -170,8 +184,8 @@ class EmbeddedCluster:
             supervisor = await stack.enter_async_context(
                 AgentSupervisor.start_network_services(mode, https_server, network_context)
             )
-            client = KubeClient(transport)
             credentials = stack.enter_context(closing(PodCredentials(api.tokens, certificate.ca_certificate, clock)))
+            client = KubeClient(InProcessTransport(api, CONTROLLERS_USER))
             dependencies = KubeletDependencies(
                 client=client,
                 clock=clock,
@@ -181,7 +195,7 @@ class EmbeddedCluster:
                     default_working_dir=config.workspace.resolve(),
                     allowed_host_paths=config.host_paths,
                     default_mounts=config.mounts,
-                    base_env=_base_environment(os.environ, *mode.api_address_for_pods(url)),
+                    base_env=base_environment(os.environ, *mode.api_address_for_pods(url)),
                     pod_network=CurrentPodNetworkSetup(supervisor),
                     credentials=credentials,
                 ),
@@ -191,6 +205,7 @@ class EmbeddedCluster:
                 gpus=gpus,
                 publish_address=service_index.publish_address,
                 services_synced=asyncio.Event(),
+                node_client=lambda node: KubeClient(InProcessTransport(api, node_user(node))),
             )
             api_address = (
                 (agent.gateway_address, API_PORT_FOR_PODS)
@@ -199,15 +214,16 @@ class EmbeddedCluster:
             )
             kubernetes_service = KubernetesServiceController(client, api_address)
             kubelet = await stack.enter_async_context(
-                _run_control_plane(config, dependencies, service_index, supervisor, kubernetes_service)
+                _run_control_plane(config, dependencies, api, service_index, supervisor, kubernetes_service)
             )
-            yield cls(transport, config.data_dir / "kubeconfig", url, mode, kubelet)
+            yield cls(api, config.data_dir / "kubeconfig", url, mode, kubelet)
 
 
 @asynccontextmanager
 async def _run_control_plane(
     config: ClusterConfig,
     dependencies: KubeletDependencies,
+    api: ApiServer,
     service_index: ServiceIndex,
     supervisor: AgentSupervisor,
     kubernetes_service: KubernetesServiceController,
@@ -220,7 +236,8 @@ async def _run_control_plane(
     }
     annotations = dependencies.filesystem.node_annotations
     await replace_registered_nodes(client, nodes, agent.gateway_address, clock.now(), annotations)
-    scheduler = Scheduler(client, clock, PodEventRecorder(client, clock, DEFAULT_SCHEDULER_NAME))
+    scheduler_client = KubeClient(InProcessTransport(api, SCHEDULER_USER))
+    scheduler = Scheduler(scheduler_client, clock, PodEventRecorder(scheduler_client, clock, DEFAULT_SCHEDULER_NAME))
     kubelet = Kubelet(dependencies, nodes)
     taints, evictions = NodeConditionTaintController(client, clock), TaintEvictionController(client, clock)
     pod_gc, slices = PodGarbageCollector(client, clock), EndpointSliceController(client, service_index)
@@ -247,7 +264,7 @@ async def _run_control_plane(
         Informer(client, CONFIG_MAPS, ConfigMetadataView, on_change=config_watch.change_handler(CONFIG_MAP_KIND)),
         Informer(client, SECRETS, ConfigMetadataView, on_change=config_watch.change_handler(SECRET_KIND)),
         Informer(client, NODES, Node, on_change=_combine_handlers(*(each.on_node_change for each in node_handlers))),
-        *(pod_group_informer(each, client, scheduler.pod_groups) for each in POD_GROUP_RESOURCES),
+        *(pod_group_informer(each, scheduler_client, scheduler.pod_groups) for each in POD_GROUP_RESOURCES),
     )
     controllers: tuple[BackgroundTask, ...] = (
         *(kubelet, supervisor, slices, budgets, kubernetes_service, claims, scheduler.pod_groups),
@@ -310,18 +327,3 @@ def _combine_handlers(*handlers: Callable[[T | None, T | None], None]) -> Callab
             handler(old, new)
 
     return handle
-
-
-def _base_environment(environment: Mapping[str, str], api_host: str, api_port: int) -> dict[str, str]:
-    """Return the environment variables of every container; some come from the process of the cluster."""
-    inherited = {name: environment[name] for name in _INHERITED_VARIABLES if name in environment}
-    # Last, so that there is always a `python`, and the user's own comes first.
-    path = [*inherited.get("PATH", "/usr/local/bin:/usr/bin:/bin").split(":"), str(Path(sys.executable).parent)]
-    return {
-        **inherited,
-        "PATH": ":".join(dict.fromkeys(filter(None, path))),
-        "PYTHONUNBUFFERED": "1",
-        "KUBERNETES_SERVICE_HOST": api_host,
-        "KUBERNETES_SERVICE_PORT": str(api_port),
-        "KUBERNETES_SERVICE_PORT_HTTPS": str(api_port),
-    }

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from pliant.embedded.apiserver.auth.self_review import ADMIN_USER
+from pliant.embedded.apiserver.auth.users import ADMIN_USER
 from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
 from pliant.kube.resources import CRDS, PODS
 from pliant.kube.transport.base import Reply, Request, StreamReply

@@ -16,7 +16,7 @@ from pliant.cli.input.manifests import Manifest
 from pliant.cli.input.problems import first_pliant_error
 from pliant.cli.input.yaml_reader import parse_documents
 from pliant.cli.local.run_result import RunResult
-from pliant.cli.local.run_session import RunPlan, RunSession
+from pliant.cli.local.run_session import OperatorSetup, RunPlan, RunSession
 from pliant.cli.local.run_state import GroupStatusLine
 from pliant.cli.output.run_view import PlainRunView, RunOutputOptions, RunView
 from pliant.cli.output.style import TerminalStyle
@@ -139,7 +139,7 @@ async def _verdict(node: ToyNode, plan: RunPlan, view: RunView) -> RunResult:
     ):
         client = KubeClient(InProcessTransport(api))
         working = tasks.create_task(node.run(client))
-        verdict = await RunSession(client, plan, view, tasks, KEY_SECRET).run_jobs(
+        verdict = await RunSession(client, OperatorSetup(client, KEY_SECRET), plan, view, tasks).run_jobs(
             asyncio.get_running_loop().time(), Path("/")
         )
         view.close()

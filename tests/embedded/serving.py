@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from pliant.embedded.apiserver.auth.cluster_credentials import ensure_serving_certificate, write_kubeconfig
+from pliant.embedded.apiserver.authorization.authorizer import AuthorizationMode
 from pliant.embedded.apiserver.http.https_server import HttpsServer, bind_loopback_socket
 from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
 from pliant.embedded.apiserver.server import ApiServer
@@ -56,12 +57,14 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(store: Store | None = None, logs: LogSource | None = None) -> AsyncIterator[Served]:
+async def serving(
+    store: Store | None = None, logs: LogSource | None = None, mode: AuthorizationMode = AuthorizationMode.ALWAYS_ALLOW
+) -> AsyncIterator[Served]:
     """Start an API server with its garbage collector."""
     clock = ThreeClocks()
     store = store or Store.in_memory()
     async with ApiServer.start(
-        store, KindRegistry.with_builtin_kinds(), clock, log_source=logs, rng=random.Random(1)
+        store, KindRegistry.with_builtin_kinds(), clock, log_source=logs, rng=random.Random(1), authorization_mode=mode
     ) as api:
         yield Served(api, clock)
 

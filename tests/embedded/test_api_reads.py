@@ -167,7 +167,8 @@ async def test_options_that_cannot_be_read_are_bad_requests(server: Served) -> N
 
 async def test_the_client_may_ask_what_it_may_do(server: Served) -> None:
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-    reply, answer = await server.call("POST", path, b"k8s\x00...", media="application/vnd.kubernetes.protobuf")
+    review = {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "default"}}}
+    reply, answer = await server.call("POST", path, review)
     assert (reply.status, answer["status"]["allowed"]) == (201, True)
     _, who = await server.call("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", {})
     assert who["status"]["userInfo"]["username"] == "kubernetes-admin"

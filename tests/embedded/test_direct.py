@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from pliant.embedded.apiserver.auth.users import UserInfo
 from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
 from pliant.errors import Unreachable
 from pliant.kube.transport.base import Reply, Request
@@ -15,7 +16,7 @@ from tests.virtual_time import on_virtual_time
 async def test_a_direct_call_gives_up_in_time_like_one_over_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving() as server:
 
-        async def stall(request: Request) -> Reply:
+        async def stall(request: Request, user: UserInfo) -> Reply:
             await asyncio.Event().wait()
             raise AssertionError
 

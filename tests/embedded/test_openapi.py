@@ -32,6 +32,8 @@ def test_the_index_names_each_document_by_its_content(registry: KindRegistry) ->
     assert set(before) == {
         "api/v1",
         "apis/apiextensions.k8s.io/v1",
+        "apis/authentication.k8s.io/v1",
+        "apis/authorization.k8s.io/v1",
         "apis/coordination.k8s.io/v1",
         "apis/events.k8s.io/v1",
         "apis/example.org/v1",

@@ -13,7 +13,7 @@ import msgspec
 
 from pliant.controllers.job import resource_of
 from pliant.controllers.operator import Operator
-from pliant.embedded.apiserver.auth.self_review import ADMIN_USER
+from pliant.embedded.apiserver.auth.users import ADMIN_USER
 from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
 from pliant.embedded.apiserver.server import ApiServer
 from pliant.embedded.registry.kind_registry import KindRegistry

@@ -12,11 +12,12 @@ from pliant.embedded.cluster import ClusterConfig, EmbeddedCluster
 from pliant.embedded.network.modes import NetworkModeChoice
 from pliant.kube.client import KubeClient
 from pliant.kube.codec import WatchEventType
-from pliant.kube.resources import EVENTS, PODS
+from pliant.kube.resources import EVENTS, PODS, Resource
 
 NETWORK: NetworkModeChoice = "private"
 """Whose network the pods of clusters get at the moment."""
 
+ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
 Pod = dict[str, Any]
 Wanted = Callable[[Pod], bool]
 
@@ -46,6 +47,17 @@ class Running:
             },
         }
         return await self.client.create(PODS, "default", body)
+
+    async def grant(self, account: str, role: str) -> None:
+        """Let a service account do what a cluster role allows in the namespace."""
+        body = {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": f"{account}-{role}"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": "default"}],
+        }
+        await self.client.create(ROLE_BINDINGS, "default", body)
 
     async def until(self, name: str, wanted: Wanted, *, within: float = 15) -> Pod:
         """The pod as soon as it is as wanted."""

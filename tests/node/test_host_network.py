@@ -179,6 +179,7 @@ async def test_last_words_are_heard(cluster: Running) -> None:
 
 
 async def test_a_pod_lists_pods_as_its_service_account(cluster: Running) -> None:
+    await cluster.grant("default", "view")
     ask = (
         "import asyncio\nfrom datetime import UTC, datetime\nfrom pliant.kube.client import KubeClient\n"
         "from pliant.kube.client_config import create_transport\nfrom pliant.kube.resources import PODS\n"

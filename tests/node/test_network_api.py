@@ -15,6 +15,7 @@ import pytest
 from pliant.embedded.apiserver.auth.tokens import ServiceAccountRef, TokenIssuer
 from pliant.embedded.kubelet.volumes import pod_credentials
 from pliant.embedded.kubelet.volumes.pod_credentials import PodCredentials
+from pliant.kube.resources import PODS
 from pliant.runtime.clock import SystemClock
 from tests.node.running import eventually, running
 from tests.virtual_time import ThreeClocks
@@ -48,9 +49,14 @@ asyncio.run(main())
 """
 
 
-async def test_a_pod_lists_pods_as_its_service_account(tmp_path: Path) -> None:
+async def test_a_pod_lists_pods_if_its_service_account_may(tmp_path: Path) -> None:
     async with running(tmp_path) as cluster:
         command = [sys.executable, "-c", PLAIN]
+        await cluster.pod("denied", [{"name": "main", "command": command}])
+        assert (await cluster.finished("denied"))["status"]["phase"] == "Failed"
+        assert "HTTP Error 403: Forbidden" in await cluster.output("denied")
+        await cluster.client.delete(PODS, "default", "denied", grace_period_seconds=0)
+        await cluster.grant("trainer", "view")
         await cluster.pod("asker", [{"name": "main", "command": command}], serviceAccountName="trainer")
         await cluster.finished("asker")
         groups = "system:serviceaccounts system:serviceaccounts:default system:authenticated"
@@ -61,6 +67,7 @@ async def test_a_pod_lists_pods_as_its_service_account(tmp_path: Path) -> None:
 async def test_our_own_client_finds_the_cluster_it_runs_in(tmp_path: Path) -> None:
     async with running(tmp_path) as cluster:
         path = {"name": "PYTHONPATH", "value": str(Path(__file__).parents[2])}
+        await cluster.grant("default", "view")
         await cluster.pod("asker", [{"name": "main", "command": [sys.executable, "-c", OWN], "env": [path]}])
         await cluster.finished("asker")
         assert (await cluster.output("asker")).strip() == "asker"

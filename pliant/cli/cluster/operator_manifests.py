@@ -15,6 +15,7 @@ from pliant.controllers.rbac.user_roles import user_role_manifests
 from pliant.frontends.frontend import Frontend, required_crds
 
 OPERATOR_NAME = "pliant-operator"
+OPERATOR_NAMESPACE = "pliant-system"
 OPERATOR_LABELS = {"app.kubernetes.io/name": OPERATOR_NAME}
 METRICS_PORT = 8080
 HEALTH_PORT = 8081
@@ -30,7 +31,7 @@ ManifestDict = dict[str, Any]
 class OperatorInstallation:
     """The options of an installation."""
 
-    namespace: str = "pliant-system"
+    namespace: str = OPERATOR_NAMESPACE
     watched_namespaces: tuple[str, ...] = ()  # empty: all namespaces
     frontends: tuple[Frontend, ...] = field(default_factory=lambda: choose_kinds(()))
     image: str = f"pliant:{__version__}"

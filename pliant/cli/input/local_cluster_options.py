@@ -31,6 +31,9 @@ def add_local_cluster_options(parser: ArgumentParser) -> None:
     nodes.add_argument("--node-gpu", type=parse_non_negative_int, metavar="N", help=gpu_help)
     mount: dict[str, Any] = {"type": parse_mount, "action": "append", "default": [], "metavar": "DIR:/PATH[:ro]"}
     nodes.add_argument("--mount", **mount, help="Mount a directory into all containers; can be repeated")
+    authorization = parser.add_argument_group("authorization")
+    mode_help = "Who may use the API: RBAC (default), or AlwaysAllow for every pod and user of the cluster"
+    authorization.add_argument("--authorization-mode", choices=("RBAC", "AlwaysAllow"), default="RBAC", help=mode_help)
     network = parser.add_argument_group("network")
     network_help = "Network of the pods (default: private if user namespaces are allowed)"
     network.add_argument("--network", choices=("private", "host"), default="", help=network_help)
@@ -67,6 +70,7 @@ def _parse_log_size(text: str) -> int:
 
 def cluster_config(args: Namespace, data_dir: Path, *, workspace: Path, durable: bool, port: int = 0) -> ClusterConfig:
     from pliant.embedded.agent.container.config import Mount
+    from pliant.embedded.apiserver.authorization.authorizer import AuthorizationMode
     from pliant.embedded.cluster import ClusterConfig
     from pliant.embedded.network.egress_connector import EgressPolicy
 
@@ -87,6 +91,7 @@ def cluster_config(args: Namespace, data_dir: Path, *, workspace: Path, durable:
         ),
         egress=EgressPolicy(allow_external=args.egress, allow_host_loopback=args.allow_host_loopback),
         network_mode=args.network,
+        authorization_mode=AuthorizationMode(args.authorization_mode),
         dns_delay=_read_dns_delay(os.environ.get(_DNS_DELAY_VARIABLE, "")),
     )
 

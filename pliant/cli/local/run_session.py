@@ -57,20 +57,23 @@ class RunPlan:
     autoscale: AutoscaleOptions | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class OperatorSetup:
+    """What the operator of a run works with."""
+
+    client: KubeClient
+    """Has the permissions of the operator, unlike the client of the user."""
+    key_secret: bytes
+    receiver: ProgressReceiver | None = None
+
+
 class RunSession:
     """Runs the jobs of a plan with its own operator and shows what happens."""
 
     def __init__(
-        self,
-        client: KubeClient,
-        plan: RunPlan,
-        view: RunView,
-        tasks: asyncio.TaskGroup,
-        key_secret: bytes,
-        receiver: ProgressReceiver | None = None,
+        self, client: KubeClient, operator_setup: OperatorSetup, plan: RunPlan, view: RunView, tasks: asyncio.TaskGroup
     ) -> None:
-        self._key_secret = key_secret
-        self._receiver = receiver
+        self._operator_setup = operator_setup
         self._client = client
         self._plan = plan
         self._view = view
@@ -115,12 +118,12 @@ class RunSession:
 
     def _background_work(self) -> Iterable[Any]:
         yield Operator(
-            self._client,
+            self._operator_setup.client,
             SystemClock(),
             frontends=self._kinds,
             config=OperatorConfig(master_command=local_master_command()),
-            key_secret=self._key_secret,
-            progress_receiver=self._receiver,
+            key_secret=self._operator_setup.key_secret,
+            progress_receiver=self._operator_setup.receiver,
             autoscale_options=self._plan.autoscale,
         ).run()
         yield self._pods.run()

@@ -27,6 +27,7 @@ class RunningCluster:
     kubeconfig: str = ""
     since: str = ""  # start time in ISO 8601
     network: str = ""  # private or host
+    authorization: str = ""  # RBAC or AlwaysAllow
     is_stopping: bool = False  # whether it only waits for its pods to terminate
 
 

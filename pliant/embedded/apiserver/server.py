@@ -6,11 +6,18 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 from pliant.embedded.apiserver.admission.admission import CRDS_RESOURCE_KEY, Admission
 from pliant.embedded.apiserver.admission.cluster_ip_allocator import SERVICES_RESOURCE_KEY, ClusterIpAllocator
-from pliant.embedded.apiserver.auth.self_review import ADMIN_USER, answer_self_review
-from pliant.embedded.apiserver.auth.tokens import TokenIssuer, UserInfo, handle_token_request
+from pliant.embedded.apiserver.auth.tokens import TokenIssuer, handle_token_request, is_bound_pod_present
+from pliant.embedded.apiserver.auth.users import ADMIN_USER, UserInfo
+from pliant.embedded.apiserver.authorization import attributes
+from pliant.embedded.apiserver.authorization.aggregation import ClusterRoleAggregator, reconcile_default_roles
+from pliant.embedded.apiserver.authorization.authorizer import AuthorizationMode, Authorizer
+from pliant.embedded.apiserver.authorization.rbac_index import RBAC_API_GROUP
+from pliant.embedded.apiserver.authorization.reviews import REVIEW_API_GROUPS, answer_review
+from pliant.embedded.apiserver.authorization.write_authorizer import WriteAuthorizer
 from pliant.embedded.apiserver.garbage_collection import EventExpiry, GarbageCollector
 from pliant.embedded.apiserver.handlers import deletion, get_list, pod_subresources, resource_metrics, scale
 from pliant.embedded.apiserver.handlers.object_lifecycle import NAMESPACES_RESOURCE_KEY
@@ -18,13 +25,13 @@ from pliant.embedded.apiserver.handlers.watch import open_watch
 from pliant.embedded.apiserver.handlers.writes import ObjectWriter
 from pliant.embedded.apiserver.http.errors import bad_request, method_not_allowed
 from pliant.embedded.apiserver.http.request_info import RequestInfo, parse_request_path
-from pliant.embedded.apiserver.http.responses import error_response, json_response
+from pliant.embedded.apiserver.http.responses import error_response
 from pliant.embedded.apiserver.streaming import logs, sessions
 from pliant.embedded.registry.discovery import DiscoveryHandler
 from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.storage.store import Store, Transaction
 from pliant.embedded.storage.stored_objects import ObjectChange, ObjectKey, StoredObject
-from pliant.errors import ApiError
+from pliant.errors import ApiError, NotFound
 from pliant.kube.transport.base import Reply, Request, StreamReply
 from pliant.runtime.clock import Clock
 
@@ -42,6 +49,7 @@ class ApiServer:
         *,
         log_source: logs.LogSource | None = None,
         rng: random.Random | None = None,
+        authorization_mode: AuthorizationMode = AuthorizationMode.ALWAYS_ALLOW,
     ) -> None:
         self.store = store
         self.registry = registry
@@ -52,7 +60,12 @@ class ApiServer:
         self.tokens = TokenIssuer(clock)
         self._discovery = DiscoveryHandler(registry)
         self._cluster_ips = ClusterIpAllocator()
-        self._writer = ObjectWriter(store, Admission(self._cluster_ips), clock, rng or random.Random())
+        self.authorizer = Authorizer(store, authorization_mode)
+        self._aggregator = ClusterRoleAggregator(store)
+        write_authorizer = WriteAuthorizer(self.authorizer)
+        self._writer = ObjectWriter(
+            store, Admission(self._cluster_ips), write_authorizer, clock, rng or random.Random()
+        )
 
     @classmethod
     @asynccontextmanager
@@ -64,13 +77,14 @@ class ApiServer:
         *,
         log_source: logs.LogSource | None = None,
         rng: random.Random | None = None,
+        authorization_mode: AuthorizationMode = AuthorizationMode.ALWAYS_ALLOW,
     ) -> AsyncIterator[ApiServer]:
-        """Start an API server together with the garbage collector and the expiry of events."""
-        api = cls(store, registry, clock, log_source=log_source, rng=rng)
+        """Start an API server with its garbage collector, the expiry of events and the aggregation of roles."""
+        api = cls(store, registry, clock, log_source=log_source, rng=rng, authorization_mode=authorization_mode)
         await api.initialize_from_store()
         try:
             async with asyncio.TaskGroup() as tasks:
-                loops = (GarbageCollector(store, clock).run(), EventExpiry(store).run())
+                loops = (GarbageCollector(store, clock).run(), EventExpiry(store).run(), api._aggregator.run())
                 background = [tasks.create_task(loop) for loop in loops]
                 try:
                     yield api
@@ -84,7 +98,7 @@ class ApiServer:
             raise group.exceptions[0] from None
 
     async def initialize_from_store(self) -> None:
-        """Load cluster IPs and CRDs from the store, and create the initial namespaces."""
+        """Load cluster IPs, CRDs and roles from the store, and create the initial namespaces and roles."""
         index = self.store.committed
         self._cluster_ips.mark_existing_allocated(index.list_objects(SERVICES_RESOURCE_KEY))
         # In creation order, because kubectl takes the first of several kinds with the same name.
@@ -93,6 +107,15 @@ class ApiServer:
         self.store.add_listener(self._cluster_ips.on_commit)
         self.store.add_listener(self._on_crd_commit)
         await self.store.run_transaction(self._create_initial_namespaces)
+        if self.authorizer.mode is AuthorizationMode.RBAC:
+            await self.store.run_transaction(self._reconcile_default_roles)
+        await self._aggregator.start()
+        self.authorizer.start()
+
+    def authenticate(self, token: str) -> UserInfo | None:
+        """Return the user of a service account token; None if it is invalid, or bound to a pod that is gone."""
+        user = self.tokens.authenticate(token)
+        return user if user is not None and is_bound_pod_present(self.store.committed, user) else None
 
     async def handle(self, request: Request, user: UserInfo = ADMIN_USER) -> Reply | StreamReply:
         """Process a request of a user; errors are returned as a Status."""
@@ -101,31 +124,54 @@ class ApiServer:
         except ApiError as error:
             return error_response(error)
 
-    def prepare_session(self, request: Request, command: Sequence[str]) -> sessions.PreparedSession:
+    def prepare_session(
+        self, request: Request, command: Sequence[str], user: UserInfo = ADMIN_USER
+    ) -> sessions.PreparedSession:
         """Prepare an exec or attach session; raise `ApiError` when the container does not run."""
-        info = parse_request_path(self.registry, request)
+        info = self._authorize_stream(request, user)
         return sessions.prepare_session(self.store.committed, info, command, self.session_source)
 
-    def prepare_port_forward(self, request: Request) -> sessions.PortConnector:
+    def prepare_port_forward(self, request: Request, user: UserInfo = ADMIN_USER) -> sessions.PortConnector:
         """Return a function that connects to the ports of a pod; raise `ApiError` when the pod does not run."""
-        info = parse_request_path(self.registry, request)
+        info = self._authorize_stream(request, user)
         return sessions.prepare_port_forward(self.store.committed, info, self.session_source)
 
     async def _dispatch(self, request: Request, user: UserInfo) -> Reply | StreamReply:
         discovery = self._discovery.handle(request) if request.method == "GET" else None
         if discovery is not None:
+            self.authorizer.require(attributes.path_attributes(request, user))
             return discovery
-        parts = request.path.strip("/").split("/")
-        if request.method == "POST" and len(parts) == 4 and parts[0] == "apis":
-            review = answer_self_review(*parts[1:], user=user)
-            if review is not None:
-                return json_response(review, 201)
-        info = parse_request_path(self.registry, request)
+        info = self._authorize(request, user)
+        if info.kind.group in REVIEW_API_GROUPS:
+            return self._handle_review(info)
         if info.kind.group == resource_metrics.METRICS_API_GROUP:
             return await resource_metrics.get_metrics(self.store.committed, info, self.usage_source, self._clock.now())
         if info.subresource in _SPECIAL_SUBRESOURCES or info.kind.kind == "Binding":
             return await self._handle_special_subresource(info)
         return await (self._handle_object(info) if info.name else self._handle_collection(info))
+
+    def _authorize(self, request: Request, user: UserInfo) -> RequestInfo:
+        """Return the request for a resource; raise `Forbidden` if it is not allowed, `NotFound` if it is not served."""
+        if self.authorizer.allows_everything(user):
+            return parse_request_path(self.registry, request, user)
+        try:
+            info = parse_request_path(self.registry, request, user)
+        except NotFound:
+            self.authorizer.require(attributes.unserved_attributes(request, user))
+            raise
+        self.authorizer.require(attributes.resource_attributes(info, user))
+        return info
+
+    def _authorize_stream(self, request: Request, user: UserInfo) -> RequestInfo:
+        """Authorize exec, attach or port-forward: a WebSocket begins with GET, but `create` is required, too."""
+        info = self._authorize(request, user)
+        self.authorizer.require(attributes.resource_attributes(info, user)._replace(verb="create"))
+        return info
+
+    def _handle_review(self, info: RequestInfo) -> Reply:
+        if info.request.method != "POST" or info.name:
+            raise method_not_allowed()
+        return answer_review(info, self.authorizer, info.user, self._clock.now())
 
     async def _handle_object(self, info: RequestInfo) -> Reply | StreamReply:
         match info.request.method:
@@ -186,6 +232,14 @@ class ApiServer:
             if kind is not None and transaction.get(ObjectKey(NAMESPACES_RESOURCE_KEY, "", name)) is None:
                 namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
                 self._writer.add_object(transaction, kind, "", namespace)
+
+    def _reconcile_default_roles(self, transaction: Transaction) -> None:
+        reconcile_default_roles(transaction, self._add_rbac_object)
+
+    def _add_rbac_object(self, transaction: Transaction, plural: str, manifest: dict[str, Any]) -> None:
+        kind = self.registry.find_resource(RBAC_API_GROUP, "v1", plural)
+        if kind is not None:
+            self._writer.add_object(transaction, kind, "", manifest)
 
 
 def _creation_order(crd: StoredObject) -> tuple[str, int]:

@@ -14,7 +14,7 @@ from pliant.embedded.kubelet.pods.context import KubeletDependencies, PodContext
 from pliant.embedded.kubelet.pods.worker import PodWorker
 from pliant.embedded.object_views import PodObjectMeta, PodView
 from pliant.embedded.retries import retry_until_answered
-from pliant.errors import Conflict, NotFound
+from pliant.errors import Conflict, Forbidden, NotFound
 from pliant.kube.resources import PODS
 
 DEFAULT_POD_GRACE_SECONDS = 30
@@ -48,6 +48,7 @@ class Kubelet:
     def __init__(self, deps: KubeletDependencies, node_capacities: Mapping[str, Mapping[str, str]]) -> None:
         self._deps = deps
         self._node_capacities = node_capacities
+        self._node_deps = {node: deps.for_node(node) for node in node_capacities}
         self._tracked_pods: dict[str, _TrackedPod] = {}
         """Pods by uid."""
         self._disconnected_nodes: set[str] = set()
@@ -149,7 +150,7 @@ class Kubelet:
 
     def _track_pod(self, pod: PodView) -> _TrackedPod:
         node = pod.spec.node_name
-        context = PodContext(pod, self._deps, self._node_capacities[node])
+        context = PodContext(pod, self._node_deps[node], self._node_capacities[node])
         # Pods of an earlier cluster were tracked when this one started.
         interruption = "the node restarted" if node in self._recovered_nodes else "the cluster stopped"
         tracked = _TrackedPod(PodWorker(context, interruption), node, is_finished=pod.is_finished)
@@ -165,13 +166,13 @@ class Kubelet:
     async def _run_pod(self, tracked: _TrackedPod) -> None:
         try:
             await tracked.worker.run()
-        except NotFound:
+        except (NotFound, Forbidden):  # a node may not read a pod that is not its own any more
             log.info("pod was deleted before it ran", extra={"pod": tracked.meta.name})
         tracked.is_finished = True
         if tracked.is_deleted:
             await self._remove_pod_files(tracked.meta.uid)
         elif tracked.is_terminating and tracked.node not in self._disconnected_nodes:
-            await self._delete_pod_object(tracked.meta)
+            await self._delete_pod_object(tracked)
 
     def _terminate_pod(self, tracked: _TrackedPod, pod: PodObjectMeta) -> None:
         grace_period = pod.deletion_grace_period_seconds
@@ -179,15 +180,16 @@ class Kubelet:
         if not tracked.is_finished:
             tracked.worker.context.stop_containers(DEFAULT_POD_GRACE_SECONDS if grace_period is None else grace_period)
         elif not was_terminating:
-            self._create_task(self._delete_pod_object(pod))
+            self._create_task(self._delete_pod_object(tracked))
 
-    async def _delete_pod_object(self, pod: PodObjectMeta) -> None:
+    async def _delete_pod_object(self, tracked: _TrackedPod) -> None:
         """Delete the object of a terminated pod."""
-        delete = partial(self._deps.client.delete, PODS, pod.namespace, pod.name, uid=pod.uid, grace_period_seconds=0)
+        pod, client = tracked.meta, tracked.worker.context.deps.client
+        delete = partial(client.delete, PODS, pod.namespace, pod.name, uid=pod.uid, grace_period_seconds=0)
         try:
             await retry_until_answered(delete)
-        except (NotFound, Conflict):
-            return  # It is already gone, or another pod has its name.
+        except (NotFound, Conflict, Forbidden):
+            return  # It is already gone, or another pod has its name, perhaps on another node.
 
     def _forget_pod(self, pod: PodObjectMeta) -> None:
         """Kill a pod whose object is gone, and remove its files."""

@@ -1,4 +1,4 @@
-"""RBAC, PodGroup and metrics kinds, served without a CRD."""
+"""PodGroup and metrics kinds, served without a CRD."""
 
 from __future__ import annotations
 
@@ -9,43 +9,7 @@ from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.schema import Schema
 from pliant.embedded.schema.metadata import with_object_metadata
 
-_RBAC_GROUP: Final = "rbac.authorization.k8s.io"
 _AGE_PRINTER_COLUMN: Final = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
-_STRING: Final = {"type": "string"}
-_STRING_LIST: Final = {"type": "array", "items": _STRING}
-_POLICY_RULE: Final[dict[str, Any]] = {
-    "type": "object",
-    "required": ["verbs"],
-    "properties": dict.fromkeys(("apiGroups", "resources", "resourceNames", "nonResourceURLs", "verbs"), _STRING_LIST),
-}
-_ROLE_REF: Final[dict[str, Any]] = {
-    "type": "object",
-    "required": ["kind", "name"],
-    "properties": dict.fromkeys(("apiGroup", "kind", "name"), _STRING),
-}
-_SUBJECT: Final[dict[str, Any]] = {**_ROLE_REF, "properties": {**_ROLE_REF["properties"], "namespace": _STRING}}
-
-
-def rbac_kinds() -> tuple[Kind, ...]:
-    """Return Role and RoleBinding; they are stored but not enforced."""
-    binding = {"roleRef": _ROLE_REF, "subjects": {"type": "array", "items": _SUBJECT}}
-    role_column = {"name": "Role", "type": "string", "jsonPath": ".roleRef.name"}
-    return (
-        *_rbac_kind("Role", {"rules": {"type": "array", "items": _POLICY_RULE}}, ()),
-        *_rbac_kind("RoleBinding", binding, (role_column,), required=["roleRef"]),
-    )
-
-
-def _rbac_kind(
-    kind: str, properties: dict[str, Any], columns: tuple[Any, ...], **schema_keywords: Any
-) -> tuple[Kind, ...]:
-    version = {
-        "name": "v1",
-        "schema": {"openAPIV3Schema": {"type": "object", "properties": properties, **schema_keywords}},
-        "additionalPrinterColumns": [*columns, _AGE_PRINTER_COLUMN],
-    }
-    names = {"kind": kind, "plural": f"{kind.lower()}s", "singular": kind.lower()}
-    return _kinds_of_crd(_RBAC_GROUP, names, version)
 
 
 def _kinds_of_crd(group: str, names: dict[str, Any], version: dict[str, Any]) -> tuple[Kind, ...]:

@@ -6,7 +6,8 @@ from functools import cache
 from typing import Any, Final
 
 from pliant.embedded.registry import builtin_columns as columns
-from pliant.embedded.registry.addon_kinds import metrics_kinds, pod_group_kinds, rbac_kinds
+from pliant.embedded.registry.access_kinds import rbac_kinds, review_kinds
+from pliant.embedded.registry.addon_kinds import metrics_kinds, pod_group_kinds
 from pliant.embedded.registry.conversions import (
     ENDPOINTS_CONVERSION,
     EVENTS_CONVERSION,
@@ -179,6 +180,7 @@ def builtin_kinds() -> tuple[Kind, ...]:
         ),
         _builtin_kind("scheduling.k8s.io", "PriorityClass", columns.PRIORITY_CLASS_COLUMNS, short_names=("pc",)),
         *rbac_kinds(),
+        *review_kinds(),
         *pod_group_kinds(),
         *metrics_kinds(),
         _builtin_kind(

@@ -152,8 +152,10 @@ async def _run_session(args: Namespace, plan: RunPlan, data_dir: Path) -> int:
 
 
 async def _run_jobs(plan: RunPlan, config: ClusterConfig, view: RunView, started_at: float) -> RunResult:
+    from pliant.cli.cluster.apply import frontends_in
+    from pliant.cli.cluster.local_operator import create_operator_client
     from pliant.cli.cluster.progress_receiver import open_embedded_receiver, read_embedded_secret
-    from pliant.cli.local.run_session import RunSession
+    from pliant.cli.local.run_session import OperatorSetup, RunSession
     from pliant.embedded.cluster import EmbeddedCluster
     from pliant.kube.client import KubeClient
 
@@ -163,8 +165,12 @@ async def _run_jobs(plan: RunPlan, config: ClusterConfig, view: RunView, started
                 view.show_note(cluster.mode.fallback_notice)
             client = KubeClient(cluster.transport)
             secret = await read_embedded_secret(client)
-            async with open_embedded_receiver(cluster, client, secret) as receiver, asyncio.TaskGroup() as tasks:
-                session = RunSession(client, plan, view, tasks, secret, receiver)
+            operator_client = await create_operator_client(cluster, client, frontends_in(plan.manifests))
+            async with (
+                open_embedded_receiver(cluster, operator_client, secret) as receiver,
+                asyncio.TaskGroup() as tasks,
+            ):
+                session = RunSession(client, OperatorSetup(operator_client, secret, receiver), plan, view, tasks)
                 return await session.run_jobs(started_at, data_dir=config.data_dir)
     except BaseExceptionGroup as group:
         raise first_pliant_error(group) from group

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 EXIT_NOT_RUNNING = 3  # the exit code of service managers for a stopped service
 
 _NETWORK_TEXT = {"private": "private: each pod has its own IP", "host": "host: pods share the network of this machine"}
+_AUTHORIZATION_TEXT = {
+    "RBAC": "RBAC: a pod may do what its service account may",
+    "AlwaysAllow": "AlwaysAllow: every pod may do everything",
+}
 
 DESCRIPTION = "Show whether the local clusters are running, and their nodes and jobs."
 EPILOG = """\
@@ -84,6 +88,7 @@ async def _examine_cluster(state_dir: ClusterStateDir, running: RunningCluster) 
         "pid": running.pid,
         "startedAt": running.since,
         "network": running.network,
+        "authorization": running.authorization,
         "kubeconfig": running.kubeconfig,
         "log": str(state_dir.log_file),
         "data": str(Path(running.kubeconfig).parent),
@@ -127,6 +132,7 @@ def _status_text(cluster: dict[str, Any]) -> str:
         ("  address", cluster["url"]),
         ("  nodes", _nodes_text(cluster["nodes"])),
         ("  network", _NETWORK_TEXT.get(cluster["network"], "unknown")),
+        ("  authorization", _AUTHORIZATION_TEXT.get(cluster["authorization"], "unknown")),
         ("  jobs", ", ".join(f"{number} {phase}" for phase, number in sorted(cluster["jobs"].items())) or "none"),
         ("  kubeconfig", cluster["kubeconfig"]),
         ("  log", cluster["log"]),

@@ -166,6 +166,7 @@ def _describe_running(cluster: EmbeddedCluster) -> RunningCluster:
         kubeconfig=str(cluster.kubeconfig),
         since=SystemClock().now().isoformat(timespec="seconds"),
         network=cluster.mode.name,
+        authorization=cluster.authorization_mode,
     )
 
 
@@ -178,16 +179,18 @@ def _explain_port_error(error: OSError, port: int) -> Exception:
 
 async def _start_operator(args: Namespace, cluster: EmbeddedCluster, stack: AsyncExitStack) -> None:
     from pliant.cli.cluster.apply import install_crds
+    from pliant.cli.cluster.local_operator import create_operator_client
     from pliant.cli.cluster.progress_receiver import open_embedded_receiver, read_embedded_secret
     from pliant.cli.input.autoscale_options import autoscale_options
     from pliant.cli.input.operator_options import operator_config
     from pliant.controllers.operator import Operator
     from pliant.kube.client import KubeClient
 
-    client = KubeClient(cluster.transport)
-    await install_crds(client)
+    owner = KubeClient(cluster.transport)
+    await install_crds(owner)
+    client = await create_operator_client(cluster, owner)
     if not args.no_operator:
-        secret = await read_embedded_secret(client)
+        secret = await read_embedded_secret(owner)
         receiver = await stack.enter_async_context(open_embedded_receiver(cluster, client, secret))
         operator = Operator(
             client,

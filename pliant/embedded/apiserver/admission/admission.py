@@ -15,6 +15,7 @@ from pliant.embedded.apiserver.admission.disruption_budgets import (
     validate_disruption_budget,
 )
 from pliant.embedded.apiserver.admission.pods import set_pod_defaults, validate_pod
+from pliant.embedded.apiserver.admission.rbac_objects import RBAC_DEFAULTERS, RBAC_VALIDATORS
 from pliant.embedded.apiserver.handlers.object_lifecycle import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
 from pliant.embedded.apiserver.http.errors import (
     duplicate_value,
@@ -55,6 +56,7 @@ class Admission:
             "/services": self._set_service_defaults,
             priority_classes.PRIORITY_CLASSES_RESOURCE_KEY: priority_classes.set_priority_class_defaults,
             CRDS_RESOURCE_KEY: apply_crd_defaults,
+            **RBAC_DEFAULTERS,
         }
         self._validators: dict[str, Callable[[Object, Object | None], list[FieldError]]] = {
             "/pods": validate_pod,
@@ -66,6 +68,7 @@ class Admission:
             "/services": self._validate_service,
             priority_classes.PRIORITY_CLASSES_RESOURCE_KEY: priority_classes.validate_priority_class,
             CRDS_RESOURCE_KEY: validate_crd,
+            **RBAC_VALIDATORS,
         }
 
     def set_defaults_and_validate(self, kind: Kind, obj: Object, old: Object | None) -> list[FieldError]:

@@ -15,11 +15,13 @@ from typing import Any
 
 import msgspec
 
+from pliant.embedded.apiserver.auth.users import SERVICE_ACCOUNT_PREFIX, UserInfo, service_account_user
 from pliant.embedded.apiserver.http.errors import invalid_field, invalid_object, require_type
 from pliant.embedded.apiserver.http.request_body import decode_object_body, object_field
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import json_response
 from pliant.embedded.storage.object_index import ObjectIndex
+from pliant.embedded.storage.stored_objects import ObjectKey
 from pliant.kube.timestamps import format_timestamp
 from pliant.kube.transport.base import Reply
 from pliant.runtime.clock import MIN_CLOCK_JUMP_SECONDS, Clock
@@ -31,8 +33,8 @@ API_AUDIENCE = "https://kubernetes.default.svc.cluster.local"
 _ISSUED_CLAIM = "pliant/issued"  # the other clocks of the server when it issued the token
 _JWT_HEADER = {"alg": "HS256", "typ": "JWT"}
 _TOKEN_REQUEST_API_VERSION = "authentication.k8s.io/v1"  # noqa: S105 - an API version
+_POD_NAME_FIELD, _POD_UID_FIELD = "authentication.kubernetes.io/pod-name", "authentication.kubernetes.io/pod-uid"
 _DEFAULT_TOKEN_SECONDS, _MIN_TOKEN_SECONDS = 3600, 600
-UserInfo = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,11 +92,9 @@ class TokenIssuer:
         if claims is None or API_AUDIENCE not in claims["aud"] or self._is_expired(claims):
             return None
         namespace, pod = claims["kubernetes.io"]["namespace"], claims["kubernetes.io"].get("pod")
-        groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
-        user: dict[str, Any] = {"username": claims["sub"], "groups": groups}
+        user = service_account_user(namespace, claims["kubernetes.io"]["serviceaccount"]["name"])
         if pod:
-            prefix = "authentication.kubernetes.io/pod"
-            user["extra"] = {f"{prefix}-name": [pod["name"]], f"{prefix}-uid": [pod["uid"]]}
+            user["extra"] = {_POD_NAME_FIELD: [pod["name"]], _POD_UID_FIELD: [pod["uid"]]}
         return user
 
     def _is_expired(self, claims: Mapping[str, Any]) -> bool:
@@ -110,6 +110,17 @@ class TokenIssuer:
 
     def _sign(self, signing_input: str) -> str:
         return _base64url(hmac.digest(self._signing_key, signing_input.encode(), hashlib.sha256))
+
+
+def is_bound_pod_present(index: ObjectIndex, user: UserInfo) -> bool:
+    """Return whether the pod that the token of a user is bound to exists; True for a token without a pod."""
+    extra = user.get("extra")
+    if not extra:
+        return True
+    namespace = user["username"].removeprefix(SERVICE_ACCOUNT_PREFIX).partition(":")[0]
+    [name], [uid] = extra[_POD_NAME_FIELD], extra[_POD_UID_FIELD]
+    pod = index.get(ObjectKey("/pods", namespace, name))
+    return pod is not None and uid in ("", pod.uid)
 
 
 def _decode_segment(segment: str) -> dict[str, Any] | None:

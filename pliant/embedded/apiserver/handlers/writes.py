@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from pliant.embedded.apiserver.admission.admission import CRDS_RESOURCE_KEY, Admission
 from pliant.embedded.apiserver.admission.priority_classes import set_pod_priority
+from pliant.embedded.apiserver.authorization.write_authorizer import WriteAuthorizer
 from pliant.embedded.apiserver.handlers.object_lifecycle import (
     NAMESPACES_RESOURCE_KEY,
     PODS_RESOURCE_KEY,
@@ -38,8 +39,11 @@ UpdateFunction = Callable[[Object], Object]
 class ObjectWriter:
     """Implements create, update, patch and server-side apply."""
 
-    def __init__(self, store: Store, admission: Admission, clock: Clock, rng: random.Random) -> None:
+    def __init__(
+        self, store: Store, admission: Admission, authorizer: WriteAuthorizer, clock: Clock, rng: random.Random
+    ) -> None:
         self._store = store
+        self._authorizer = authorizer
         self._admission = admission
         self._clock = clock
         self._rng = rng
@@ -50,7 +54,9 @@ class ObjectWriter:
         dry_run = info.is_dry_run
 
         def add(transaction: Transaction) -> StoredObject:
-            return self.add_object(transaction, info.kind, info.namespace, obj, allocate_cluster_ip=not dry_run)
+            record = self.add_object(transaction, info.kind, info.namespace, obj, allocate_cluster_ip=not dry_run)
+            self._authorizer.check_grant(info.kind, info.user, obj, None)
+            return record
 
         return _write_response(info, await self._store.run_transaction(add, dry_run=dry_run), warnings, status=201)
 
@@ -89,7 +95,9 @@ class ObjectWriter:
             new = update_function(old)
             _require_preconditions(info, old, new, allow_unconditional=allow_missing_resource_version)
             new = with_updated_managed_fields(info, old, _restore_protected_fields(info, old, new), self._clock.now())
-            return self.replace_object(transaction, info.kind, current, new)
+            record = self.replace_object(transaction, info.kind, current, new)
+            self._authorizer.check_grant(info.kind, info.user, new, old)
+            return record
 
         return await self._store.run_transaction(update, dry_run=info.is_dry_run)
 
@@ -102,16 +110,19 @@ class ObjectWriter:
             if current is None and info.subresource:
                 raise errors.not_found(info.kind, info.name)
             if current is None:
+                self._authorizer.require_create(info)
                 new = apply_request.new_object()
-                return 201, self.add_object(
-                    transaction, info.kind, info.namespace, new, allocate_cluster_ip=not dry_run
-                )
+                record = self.add_object(transaction, info.kind, info.namespace, new, allocate_cluster_ip=not dry_run)
+                self._authorizer.check_grant(info.kind, info.user, new, None)
+                return 201, record
             old = info.kind.to_served(current.decode())
             new, managed_fields = apply_request.merge_into(old)
             _require_preconditions(info, old, new, allow_unconditional=True)
             new = _restore_protected_fields(info, old, new)
             new["metadata"] = {**new["metadata"], "managedFields": managed_fields}
-            return 200, self.replace_object(transaction, info.kind, current, new)
+            record = self.replace_object(transaction, info.kind, current, new)
+            self._authorizer.check_grant(info.kind, info.user, new, old)
+            return 200, record
 
         status, record = await self._store.run_transaction(apply, dry_run=dry_run)
         return _write_response(info, record, warnings, status)

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from pliant.embedded.apiserver.auth.cluster_credentials import SERVING_CERT_NAMES
-from pliant.embedded.apiserver.auth.self_review import ADMIN_USER, ANONYMOUS_USER
-from pliant.embedded.apiserver.auth.tokens import UserInfo
+from pliant.embedded.apiserver.auth.users import ADMIN_USER, ANONYMOUS_USER, UserInfo
+from pliant.embedded.apiserver.authorization.impersonation import impersonated_user
 from pliant.embedded.apiserver.http.connections import ApiConnection, ConnectionPool
 from pliant.embedded.apiserver.http.in_process_transport import close_stream
 from pliant.embedded.apiserver.http.incoming_body import read_body, send_error
@@ -127,9 +127,10 @@ class HttpsServer:
             user = self._authenticate(incoming)
             if user is not ANONYMOUS_USER:
                 self._require_connections().mark_authenticated(connection)
+            user = impersonated_user(incoming.headers.items(), user, self._api.authorizer)
             request = await _read_request(incoming)
             if exec_websocket.is_streaming_path(request.path):
-                return await self._serve_session(incoming, request)
+                return await self._serve_session(incoming, request, user)
         except ApiError as error:
             return await send_error(incoming, _to_web_response(error_response(error)))
         reply = await self._api.handle(request, user)
@@ -154,19 +155,19 @@ class HttpsServer:
         is_bearer = scheme.lower() == "bearer"
         if is_bearer and hmac.compare_digest(token.encode(errors="replace"), self._admin_token):
             return ADMIN_USER
-        user = self._api.tokens.authenticate(token) if is_bearer else None
+        user = self._api.authenticate(token) if is_bearer else None
         if user is None:
             raise Unauthorized(401, "Unauthorized", "Unauthorized")
         return user
 
-    async def _serve_session(self, incoming: web.Request, request: Request) -> web.StreamResponse:
+    async def _serve_session(self, incoming: web.Request, request: Request, user: UserInfo) -> web.StreamResponse:
         if request.path.endswith("/portforward"):
-            connect = self._api.prepare_port_forward(request)
+            connect = self._api.prepare_port_forward(request, user)
             websocket = exec_websocket.negotiate_websocket(incoming, portforward.PORT_FORWARD_PROTOCOL)
             await websocket.prepare(incoming)
             await self._run_until_shutdown(portforward.forward_ports(websocket, connect))
             return websocket
-        session = self._api.prepare_session(request, incoming.query.getall("command", ()))
+        session = self._api.prepare_session(request, incoming.query.getall("command", ()), user)
         websocket = exec_websocket.negotiate_websocket(incoming, *exec_websocket.EXEC_PROTOCOLS)
         await websocket.prepare(incoming)
         await self._run_until_shutdown(exec_websocket.serve_exec_session(websocket, session))

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from pliant.embedded.apiserver.auth.users import ADMIN_USER, UserInfo
 from pliant.embedded.apiserver.server import ApiServer
 from pliant.errors import Unreachable
 from pliant.kube.transport.base import Reply, Request, StreamReply, Transport
@@ -14,8 +15,9 @@ from pliant.kube.transport.base import Reply, Request, StreamReply, Transport
 class InProcessTransport(Transport):
     """Behaves like a network transport: bodies are bytes, and requests fail after `aclose`."""
 
-    def __init__(self, api: ApiServer) -> None:
+    def __init__(self, api: ApiServer, user: UserInfo = ADMIN_USER) -> None:
         self._api = api
+        self._user = user
         self._is_closed = False
 
     async def send(self, request: Request) -> Reply:
@@ -44,7 +46,7 @@ class InProcessTransport(Transport):
     async def _handle(self, request: Request) -> Reply | StreamReply:
         if self._is_closed:
             raise Unreachable("the transport is closed")
-        return await self._api.handle(request)
+        return await self._api.handle(request, self._user)
 
 
 @asynccontextmanager

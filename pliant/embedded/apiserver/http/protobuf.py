@@ -67,6 +67,29 @@ _TOKEN_REQUEST_SPEC = {
     **_message(strings={1: "audiences"}, int={4: "expirationSeconds"}),
     3: _nested("boundObjectRef", _message(string={1: "kind", 2: "apiVersion", 3: "name"})),
 }
+_POLICY_RULES = _nested(
+    "rules",
+    _message(strings={1: "verbs", 2: "apiGroups", 3: "resources", 4: "resourceNames", 5: "nonResourceURLs"}),
+    is_list=True,
+)
+_BINDING = {
+    2: _nested("subjects", _message(string={1: "kind", 2: "apiGroup", 3: "name", 4: "namespace"}), is_list=True),
+    3: _nested("roleRef", _message(string={1: "apiGroup", 2: "kind", 3: "name"})),
+}
+_RESOURCE_ATTRIBUTES = {
+    **_message(
+        string={1: "namespace", 2: "verb", 3: "group", 4: "version", 5: "resource", 6: "subresource", 7: "name"}
+    ),
+    8: _nested("fieldSelector", _message(string={1: "rawSelector"})),
+    9: _nested("labelSelector", _message(string={1: "rawSelector"})),
+}
+_ACCESS_REVIEW_SPEC = {
+    1: _nested("resourceAttributes", _RESOURCE_ATTRIBUTES),
+    2: _nested("nonResourceAttributes", _message(string={1: "path", 2: "verb"})),
+    **_message(string={3: "user", 6: "uid"}, strings={4: "groups"}),
+}
+_ACCESS_REVIEW_KINDS = ("LocalSubjectAccessReview", "SelfSubjectAccessReview", "SubjectAccessReview")
+_ACCESS_REVIEW = {2: _nested("spec", _ACCESS_REVIEW_SPEC)}
 _MESSAGES_BY_KIND: dict[str, _Message] = {
     "Namespace": {},
     "ConfigMap": _message(map={2: "data"}, bytes_map={3: "binaryData"}, bool={4: "immutable"}),
@@ -79,6 +102,16 @@ _MESSAGES_BY_KIND: dict[str, _Message] = {
     "TokenRequest": {2: _nested("spec", _TOKEN_REQUEST_SPEC)},
     "PodDisruptionBudget": {2: _nested("spec", _DISRUPTION_BUDGET_SPEC)},
     "Eviction": {2: _nested("deleteOptions", _DELETE_OPTIONS)},
+    "Role": {2: _POLICY_RULES},
+    "ClusterRole": {
+        2: _POLICY_RULES,
+        3: _nested("aggregationRule", {1: _nested("clusterRoleSelectors", _LABEL_SELECTOR, is_list=True)}),
+    },
+    "RoleBinding": _BINDING,
+    "ClusterRoleBinding": _BINDING,
+    "SelfSubjectReview": {},
+    "SelfSubjectRulesReview": {2: _nested("spec", _message(string={1: "namespace"}))},
+    **dict.fromkeys(_ACCESS_REVIEW_KINDS, _ACCESS_REVIEW),
 }
 _API_VERSIONS_BY_KIND = {
     "PodDisruptionBudget": ("policy/v1",),
@@ -86,6 +119,9 @@ _API_VERSIONS_BY_KIND = {
     "PriorityClass": ("scheduling.k8s.io/v1",),
     "TokenRequest": ("authentication.k8s.io/v1",),
     "DeleteOptions": ("v1", "policy/v1", "meta.k8s.io/v1"),
+    "SelfSubjectReview": ("authentication.k8s.io/v1",),
+    **dict.fromkeys(("SelfSubjectRulesReview", *_ACCESS_REVIEW_KINDS), ("authorization.k8s.io/v1",)),
+    **dict.fromkeys(("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"), ("rbac.authorization.k8s.io/v1",)),
 }
 """The accepted API versions of a kind, if they are not `v1` alone."""
 

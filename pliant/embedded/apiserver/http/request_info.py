@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import unquote
 
+from pliant.embedded.apiserver.auth.users import ADMIN_USER, UserInfo
 from pliant.embedded.apiserver.http import errors
 from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.registry.kinds import Kind
@@ -13,18 +14,19 @@ from pliant.embedded.storage.store import Transaction
 from pliant.embedded.storage.stored_objects import ObjectKey, StoredObject
 from pliant.kube.transport.base import Request
 
-_TRUE_VALUES = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+TRUE_QUERY_VALUES = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _MAX_INT64_DIGITS = 19
 _FALSE_VALUES = frozenset({"", "0", "f", "F", "FALSE", "false", "False"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class RequestInfo:
     kind: Kind
     namespace: str
     name: str
     subresource: str
     request: Request
+    user: UserInfo
 
     @property
     def key(self) -> ObjectKey:
@@ -44,7 +46,7 @@ class RequestInfo:
     def query_bool(self, option: str) -> bool:
         """Return a boolean option of the query, in any spelling that Go's ParseBool accepts."""
         text = self.query_text(option)
-        if text in _TRUE_VALUES:
+        if text in TRUE_QUERY_VALUES:
             return True
         if text in _FALSE_VALUES:
             return False
@@ -82,7 +84,7 @@ class RequestInfo:
         return ""
 
 
-def parse_request_path(registry: KindRegistry, request: Request) -> RequestInfo:
+def parse_request_path(registry: KindRegistry, request: Request, user: UserInfo = ADMIN_USER) -> RequestInfo:
     """Parse a path under /api or /apis; raise `NotFound` for other paths and unknown resources."""
     parts = [unquote(part) for part in request.path.strip("/").split("/")]
     if parts[0] == "api":
@@ -103,4 +105,4 @@ def parse_request_path(registry: KindRegistry, request: Request) -> RequestInfo:
         raise errors.path_not_found()
     if bool(namespace) != kind.namespaced and (namespace or name):
         raise errors.path_not_found()
-    return RequestInfo(kind=kind, namespace=namespace, name=name, subresource=subresource, request=request)
+    return RequestInfo(kind, namespace, name, subresource, request, user)

@@ -15,7 +15,7 @@ import msgspec
 from pliant.embedded.kubelet.environment import variables
 from pliant.embedded.kubelet.environment.variables import CONFIG_MAP_KIND, SECRET_KIND, VOLUME_CLAIM_KIND, ConfigData
 from pliant.embedded.retries import retry_until_answered
-from pliant.errors import NotFound
+from pliant.errors import Forbidden, NotFound
 from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import ObjectMeta
@@ -38,8 +38,8 @@ class ConfigReader:
             try:
                 get = partial(self._client.get, _RESOURCES[kind], self._namespace, name)
                 found[kind, name] = _decode_data(await retry_until_answered(get))
-            except NotFound:
-                continue
+            except (NotFound, Forbidden):
+                continue  # Forbidden: the pod is gone, and the node may not read its objects any more.
         return found
 
     async def wait_for_change(self, kind: str, name: str, observed: ConfigData) -> None:

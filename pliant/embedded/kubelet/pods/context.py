@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pliant.embedded.kubelet.environment.config_objects import ConfigReader, ConfigWatch
@@ -54,6 +54,15 @@ class KubeletDependencies:
     """Lets the names of a pod resolve to its address."""
     services_synced: asyncio.Event = field(default_factory=_new_set_event)
     """Set when the services that pods find in their environment are known."""
+    node_client: Callable[[str], KubeClient] | None = None
+    """Returns the client of a node, with the identity of its kubelet; by default, nodes share `client`."""
+
+    def for_node(self, node: str) -> KubeletDependencies:
+        """Return the dependencies of the pods of a node."""
+        if self.node_client is None:
+            return self
+        client = self.node_client(node)
+        return replace(self, client=client, events=self.events.with_client(client))
 
 
 class PodContext:

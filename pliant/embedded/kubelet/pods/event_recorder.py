@@ -23,6 +23,10 @@ class PodEventRecorder:
         self._clock = clock
         self._component = component
 
+    def with_client(self, client: KubeClient) -> PodEventRecorder:
+        """Return a recorder that writes the same events with another identity."""
+        return PodEventRecorder(client, self._clock, self._component)
+
     async def emit_warning(self, pod: PodObjectMeta, reason: str, message: str) -> None:
         await self._create_event(pod, "Warning", reason, message)
 

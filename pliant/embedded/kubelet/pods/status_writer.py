@@ -11,7 +11,7 @@ from pliant.embedded.kubelet.pods.status import ContainerRecords, JsonObject, St
 from pliant.embedded.kubelet.runtime.messages import ContainerExit
 from pliant.embedded.object_views import PodObjectMeta
 from pliant.embedded.retries import retry_until_answered
-from pliant.errors import Conflict, Invalid, NotFound
+from pliant.errors import Conflict, Forbidden, Invalid, NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import PODS
 from pliant.kube.timestamps import format_timestamp
@@ -144,6 +144,6 @@ class PodStatusWriter:
         write = partial(self._client.patch, PODS, pod.namespace, pod.name, patch, subresource="status")
         try:
             await retry_until_answered(write)
-        except (NotFound, Conflict, Invalid) as error:
+        except (NotFound, Conflict, Invalid, Forbidden) as error:
             extra = {"pod": f"{pod.namespace}/{pod.name}", "error": str(error)}
             log.info("pod is gone: status not written", extra=extra)

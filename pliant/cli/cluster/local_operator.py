@@ -1,0 +1,49 @@
+"""Gives the operator of a local cluster the rights that `pliant install` grants it on a real one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from pliant.cli.cluster.operator_manifests import OPERATOR_NAME, OPERATOR_NAMESPACE, crd_manifests
+from pliant.cli.input.operator_options import DEFAULT_LEASE_NAME
+from pliant.controllers.rbac.operator_roles import RBAC_API_GROUP, OperatorAccount, operator_role_manifests
+from pliant.controllers.rbac.permissions import operator_permissions
+from pliant.controllers.rbac.user_roles import user_role_manifests
+from pliant.errors import AlreadyExists
+from pliant.frontends.frontend import Frontend
+from pliant.kube.client import KubeClient
+from pliant.kube.resources import Resource
+from pliant.plugins.registry import registered_kinds
+
+if TYPE_CHECKING:
+    from pliant.embedded.cluster import EmbeddedCluster
+
+_ACCOUNT = OperatorAccount(namespace=OPERATOR_NAMESPACE, name=OPERATOR_NAME)
+
+
+async def create_operator_client(
+    cluster: EmbeddedCluster, owner: KubeClient, frontends: Iterable[Frontend] | None = None
+) -> KubeClient:
+    """Create the roles of the operator and of users of these kinds; return a client with the operator's account."""
+    kinds = tuple(registered_kinds().values() if frontends is None else frontends)
+    for manifest in _role_manifests(kinds):
+        await _create_or_update(owner, manifest)
+    return KubeClient(cluster.transport_for_account(_ACCOUNT.namespace, _ACCOUNT.name))
+
+
+def _role_manifests(frontends: tuple[Frontend, ...]) -> Iterator[dict[str, Any]]:
+    roles = operator_role_manifests(operator_permissions(DEFAULT_LEASE_NAME, frontends), _ACCOUNT, ())
+    # The operator of a local cluster has no lease and no Secret, so it needs no namespace of its own.
+    yield from (role for role in roles if "namespace" not in role["metadata"])
+    yield from user_role_manifests(crd_manifests(frontends), _ACCOUNT.namespace)
+
+
+async def _create_or_update(owner: KubeClient, manifest: dict[str, Any]) -> None:
+    kind, name = manifest["kind"], manifest["metadata"]["name"]
+    resource = Resource(RBAC_API_GROUP, "v1", f"{kind.lower()}s", kind, namespaced=False)
+    try:
+        await owner.create(resource, None, manifest)
+    except AlreadyExists:
+        # An earlier version of Pliant created it.
+        await owner.patch(resource, None, name, {field: manifest[field] for field in manifest if field != "metadata"})

@@ -1,0 +1,1 @@
+"""Which user may send which request: RBAC, the rights of nodes, reviews of access and impersonation."""
