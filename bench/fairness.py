@@ -58,11 +58,11 @@ class Samples:
 
 @dataclass
 class Round:
-    alone: Samples
-    other_namespace: Samples
-    same_namespace: Samples
-    many_alone: Samples
-    many_beside: Samples
+    alone: Samples = field(default_factory=Samples)
+    other_namespace: Samples = field(default_factory=Samples)
+    same_namespace: Samples = field(default_factory=Samples)
+    many_alone: Samples = field(default_factory=Samples)
+    many_beside: Samples = field(default_factory=Samples)
     large_pods_before: int = 0
     """Pods of the large job that existed when the last neighbour was measured."""
     large_seconds: float = 0.0
@@ -160,7 +160,7 @@ def start_cluster(tree: Path, folder: Path, *, embedded: bool) -> Iterator[Path]
             yield kubeconfig
         return
     with start_real_server() as server, start_kubelet(server.kubeconfig, folder):
-        command = ("env", f"PYTHONPATH={tree}", "-C", str(tree), sys.executable, "-m", "pliant", "operator")
+        command = ("env", "-C", str(tree), f"PYTHONPATH={tree}", sys.executable, "-m", "pliant", "operator")
         options = ("--kubeconfig", str(server.kubeconfig), "--install-crds")
         with start_process((*command, *options), folder / "operator.log"):
             yield server.kubeconfig
@@ -192,7 +192,7 @@ async def observe(kubeconfig: Path) -> AsyncIterator[Observer]:
 
 
 async def measure_neighbours(kubeconfig: Path, size: int, small: int) -> Round:
-    result = Round(*(Samples() for _ in range(5)))
+    result = Round()
     async with observe(kubeconfig) as observer:
         for number in range(PROBES):
             await observer.measure(SMALL_NAMESPACE, [f"alone-{number}"], result.alone)

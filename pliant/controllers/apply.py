@@ -9,6 +9,7 @@ from functools import partial
 from typing import NamedTuple, assert_never
 
 from pliant.controllers.events import EventRecorder
+from pliant.controllers.large_jobs import Wave
 from pliant.controllers.owned_objects import NameConflict, OwnedObjects, create_or_get
 from pliant.controllers.rbac.master_access import (
     MasterAccessMissing,
@@ -18,7 +19,6 @@ from pliant.controllers.rbac.master_access import (
     revoke_earlier_grant,
 )
 from pliant.controllers.scale_plans import ScalePlanStore
-from pliant.controllers.waves import Wave
 from pliant.errors import BadRequest, Conflict, Forbidden, Invalid, NotFound, PliantError, RetryLater
 from pliant.kube.cache.store import ObjectStore
 from pliant.kube.client import KubeClient

@@ -12,6 +12,7 @@ from pliant.controllers.accepted_specs import AcceptedSpecs
 from pliant.controllers.apply import ActionApplier
 from pliant.controllers.autoscale.recommendations import RecommendationStore
 from pliant.controllers.job_status import JobStatusWriter
+from pliant.controllers.large_jobs import LargeDecisionLimiter, hold_time, may_create_many_pods
 from pliant.controllers.masters import MasterCreatedObjects
 from pliant.controllers.node_faults import NodeFaultDetector
 from pliant.controllers.observe import CachedJobObjects, observe, observe_clock
@@ -31,6 +32,7 @@ from pliant.kube.cache.store import ObjectStore
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import Pod, Service
 from pliant.kube.resources import Resource
+from pliant.kube.transport.write_flows import WriteFlow
 from pliant.model.actions import Act, Decision, EmitEvent, JobStatusUpdate, PersistTransition
 from pliant.model.english import render
 from pliant.model.framework import Framework
@@ -46,10 +48,6 @@ from pliant.runtime.controller import Controller
 
 PLUGIN_RETRY_DELAY = timedelta(seconds=30)
 """When to retry a job whose plugin has not returned in time."""
-
-MAX_REPLICAS_WITHOUT_HOLD = 200
-HOLD_TIME_PER_REPLICA = timedelta(microseconds=100)
-"""Four times what a decision takes for each replica: a large job uses at most a fifth of the operator's time."""
 
 _JOB_INPUTS = ("uid", "generation", "deletionTimestamp", "annotations")
 """The metadata of a job that changes whenever a decision about it may."""
@@ -73,6 +71,7 @@ class ReconcilerDependencies:
     priority_classes: PriorityClassWatch | None = None
     recommendations: RecommendationStore = field(default_factory=RecommendationStore)
     """The autoscaler's size recommendations."""
+    large_decisions: LargeDecisionLimiter = field(default_factory=LargeDecisionLimiter)
 
 
 class JobReconciler:
@@ -176,6 +175,16 @@ class JobReconciler:
             cluster.recommendations.job_observer.observe_job(job, state, progress)
         if cluster.priority_classes is not None and not (state is not None and state.phase.is_final):
             job = await cluster.priority_classes.mark_missing(job, self._frontend.priority_class_path)
+        if not may_create_many_pods(job, state, len(self._pods_of(job)), cluster.applier.slice_size):
+            return await self._decide_and_act(job, raw, state)
+        if self.controller is not None:
+            self.controller.release_worker(job.key)
+        async with cluster.large_decisions.permit(WriteFlow(*job.key)):
+            self._check_current(job.key, raw)
+            return await self._decide_and_act(job, raw, state)
+
+    async def _decide_and_act(self, job: Job, raw: Mapping[str, Any], state: EngineState | None) -> timedelta | None:
+        cluster = self._dependencies
         decision, wait = await self._decide(job, state)
         if isinstance(decision, PersistTransition):
             await self._status.write(job, raw, decision.status, cluster.progress_receiver)
@@ -186,7 +195,7 @@ class JobReconciler:
             unchanged = JobStatusUpdate(state=state, replica_counts=state.replica_counts)
             decision = replace(decision, status=unchanged)
         if self.controller is not None and not decision.actions:
-            self.controller.queue.hold(job.key, self._hold_time(job))
+            self.controller.queue.hold(job.key, hold_time(job))
         return await self._act(job, raw, state, decision, wait)
 
     async def _decide(self, job: Job, state: EngineState | None) -> tuple[Decision, timedelta | None]:
@@ -236,11 +245,6 @@ class JobReconciler:
             return
         if current is None or any(current["metadata"].get(each) != raw["metadata"].get(each) for each in _JOB_INPUTS):
             raise StaleDecision(f"{self.resource.kind} {key} was edited or deleted")
-
-    def _hold_time(self, job: Job) -> timedelta:
-        """Return for how long a job with nothing to do is left alone: every change of a pod concerns all its pods."""
-        pods = sum(group.size for group in job.groups)
-        return pods * HOLD_TIME_PER_REPLICA if pods > MAX_REPLICAS_WITHOUT_HOLD else timedelta(0)
 
     def _pods_of(self, job: Job) -> tuple[Pod, ...]:
         return _in_job_namespace(job, self._dependencies.pods.by_index(OWNER_UID_INDEX, job.owner.uid))

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -133,7 +134,7 @@ async def test_at_most_two_slices_of_a_job_of_ten_thousand_are_ahead_of_a_small_
         since = len(transport.writes)
         await client.create(JOBS, namespace, job(SMALL, 1))
         for kind in ("POST services", "POST pods", "PATCH status"):
-            await transport.until(lambda kind=kind: transport.has(f"{SMALL} {kind}"))
+            await transport.until(partial(transport.has, f"{SMALL} {kind}"))
             place = transport.first(f"{SMALL} {kind}", since)
             assert ahead(transport.writes, place, since) <= TWO_SLICES, kind
             since = place
