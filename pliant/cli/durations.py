@@ -27,8 +27,8 @@ def parse_duration(text: str, *, allow_zero: bool = False) -> timedelta:
 
 
 def format_duration(duration: timedelta) -> str:
-    """Format a duration briefly: `0.8s`, `12s`, `3m05s`, `2h10m`."""
-    seconds = duration.total_seconds()
+    """Format a duration briefly: `0.8s`, `12s`, `3m05s`, `2h10m`; one that is negative since a clock was set is 0."""
+    seconds = max(duration.total_seconds(), 0.0)
     if seconds < 9.95:
         return f"{seconds:.1f}s"
     minutes, rest = divmod(round(seconds), 60)

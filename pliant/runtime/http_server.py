@@ -101,6 +101,8 @@ async def _serve(
         task = asyncio.create_task(_serve_connection(connection, respond))
         connections[task] = None
         task.add_done_callback(lambda done: connections.pop(done, None))
+        # A task that is cancelled before it starts leaves the socket open.
+        task.add_done_callback(lambda done: connection.close() if done.cancelled() else None)
 
     listeners = [address] if isinstance(address, socket) else await bind_sockets(*address)
     for listener in listeners:

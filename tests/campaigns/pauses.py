@@ -146,9 +146,9 @@ class _Campaign:
                 if (lease["spec"].get("holderIdentity") or "") not in (old, ""):
                     return self._take_over(lease)
             async for change in changes:
-                lease = change.object
-                if lease is not None and (lease["spec"].get("holderIdentity") or "") not in (old, ""):
-                    return self._take_over(lease)
+                taken = change.object
+                if taken is not None and (taken["spec"].get("holderIdentity") or "") not in (old, ""):
+                    return self._take_over(taken)
         raise AssertionError("the watch ended")
 
     def _take_over(self, lease: dict[str, dict[str, str]]) -> _TakeOver:

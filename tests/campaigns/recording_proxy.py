@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 import yaml
-from aiohttp import ClientSession, ClientTimeout, TCPConnector, web
+from aiohttp import ClientResponse, ClientSession, ClientTimeout, TCPConnector, web
 
 from pliant.kube.auth.credentials import ANONYMOUS_CREDENTIAL
 from pliant.kube.client_config import find_api_server
@@ -78,10 +78,10 @@ class RecordingProxy:
             )
         )
 
-    async def _stream(self, incoming: web.Request, reply: object) -> web.StreamResponse:
-        response = web.StreamResponse(status=reply.status, headers={"Content-Type": "application/json"})  # type: ignore[attr-defined]
+    async def _stream(self, incoming: web.Request, reply: ClientResponse) -> web.StreamResponse:
+        response = web.StreamResponse(status=reply.status, headers={"Content-Type": "application/json"})
         await response.prepare(incoming)
-        async for chunk in reply.content.iter_any():  # type: ignore[attr-defined]
+        async for chunk in reply.content.iter_any():
             await response.write(chunk)
         return response
 

@@ -39,7 +39,7 @@ def test_what_is_no_duration_is_refused_with_examples(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0.04, "0.0s"), (1.26, "1.3s"), (9.96, "10s"), (59.7, "1m00s"), (185, "3m05s"), (7805, "2h10m")],
+    [(-7200, "0.0s"), (0.04, "0.0s"), (1.26, "1.3s"), (9.96, "10s"), (59.7, "1m00s"), (185, "3m05s"), (7805, "2h10m")],
 )
 def test_durations_are_written_in_few_characters(seconds: float, text: str) -> None:
     assert format_duration(timedelta(seconds=seconds)) == text

@@ -119,6 +119,8 @@ class ConnectionPool:
         connection = ApiConnection(self, self._server, sock.getsockname())
         self._unauthenticated[connection] = None
         connection.handshake = asyncio.create_task(self._perform_handshake(connection, sock))
+        # A task that is cancelled before it starts leaves the socket open.
+        connection.handshake.add_done_callback(lambda done: sock.close() if done.cancelled() else None)
 
     def mark_authenticated(self, connection: ApiConnection) -> None:
         """Exempt a connection from the limit of unauthenticated ones; call it for each authenticated request."""

@@ -80,14 +80,11 @@ class HttpsServer:
     def _start_listener(self, listener: socket) -> asyncio.Task[None]:
         connections = self._require_connections()
         listener.listen()  # now: clients may connect as soon as this function returns
-
-        async def serve() -> None:
-            with listener:
-                await accept_connections(listener, connections.add)
-
-        task = asyncio.create_task(serve())
+        task = asyncio.create_task(accept_connections(listener, connections.add))
         self._listener_tasks.add(task)
         task.add_done_callback(self._listener_tasks.discard)
+        # A callback, because a task that is cancelled before it starts does not run its own code.
+        task.add_done_callback(lambda _: listener.close())
         return task
 
     def _require_connections(self) -> ConnectionPool:
