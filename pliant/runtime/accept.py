@@ -24,10 +24,10 @@ def raise_open_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard_limit))
 
 
-def max_connections() -> int:
-    """Return half of the open files that this process may have; the other half serves its own work."""
+def max_connections(share: int = 4) -> int:
+    """Return a share of the open files that this process may have: by default a quarter, so that others remain."""
     soft_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return (MAX_OPEN_FILES if soft_limit == resource.RLIM_INFINITY else min(soft_limit, MAX_OPEN_FILES)) // 2
+    return (MAX_OPEN_FILES if soft_limit == resource.RLIM_INFINITY else min(soft_limit, MAX_OPEN_FILES)) // share
 
 
 async def bind_sockets(host: str | None, port: int) -> list[socket]:

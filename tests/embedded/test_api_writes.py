@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -256,3 +257,31 @@ async def test_what_is_no_amount_is_refused_by_name(server: Served, nonsense: ob
     reply, status = await server.call("POST", PODS.path("default"), body)
     assert reply.status == 422
     assert "spec.containers[0].resources.limits[cpu]: Invalid value" in status["message"]
+
+
+PATHS_OF_PODS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"configMap": {"items": [{"key": "k", "path": "../x"}]}}, {}, "configMap.items[0].path"),
+    ({"configMap": {"items": [{"key": "k", "path": "/etc/passwd"}]}}, {}, "configMap.items[0].path"),
+    ({"secret": {"items": [{"key": "k", "path": "..x"}]}}, {}, "secret.items[0].path"),
+    ({"downwardAPI": {"items": [{"path": "a/../../x"}]}}, {}, "downwardAPI.items[0].path"),
+    ({"projected": {"sources": [{"serviceAccountToken": {"path": "../t"}}]}}, {}, "serviceAccountToken.path"),
+    ({"projected": {"sources": [{"configMap": {"items": [{"key": "k", "path": "/x"}]}}]}}, {}, "items[0].path"),
+    ({"hostPath": {"path": "/a/../b"}}, {}, "hostPath.path"),
+    ({"emptyDir": {}}, {"subPath": "../x"}, "volumeMounts[0].subPath"),
+    ({"emptyDir": {}}, {"subPath": "/x"}, "volumeMounts[0].subPath"),
+    ({"emptyDir": {}}, {"subPath": "a\0b"}, "volumeMounts[0].subPath"),
+    ({"emptyDir": {}}, {"subPathExpr": "$(A)/../x"}, "volumeMounts[0].subPathExpr"),
+    ({"emptyDir": {}}, {"subPath": "a", "subPathExpr": "b"}, "volumeMounts[0].subPathExpr"),
+]
+
+
+@pytest.mark.parametrize(("source", "mount", "field"), PATHS_OF_PODS)
+async def test_a_path_that_leads_outside_its_volume_is_refused_by_name(
+    server: Served, source: dict[str, Any], mount: dict[str, Any], field: str
+) -> None:
+    body = pod()
+    body["spec"]["volumes"] = [{"name": "v", **source}]
+    body["spec"]["containers"][0]["volumeMounts"] = [{"name": "v", "mountPath": "/v", **mount}]
+    reply, status = await server.call("POST", "/api/v1/namespaces/default/pods", body)
+    assert reply.status == 422, status
+    assert any(cause["field"].endswith(field) for cause in status["details"]["causes"])

@@ -10,16 +10,27 @@ from dataclasses import dataclass
 from socket import SO_LINGER, SOL_SOCKET, socket
 from typing import Any
 
+from pliant.runtime.accept import max_connections
+
+_OPEN_FILES_SHARE = 12
+"""A twelfth of the open files: a forwarded connection needs two, and there are three kinds of forwarders."""
+
 
 class ConnectionTasks:
+    """The tasks that serve the connections of one server; connections beyond the limit are aborted."""
+
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._max_tasks = max_connections(_OPEN_FILES_SHARE)
 
     @contextmanager
     def track(self, writer: asyncio.StreamWriter) -> Iterator[None]:
         """Register the current task while the block runs, then close its connection."""
         task = asyncio.current_task()
         assert task is not None
+        if len(self._tasks) >= self._max_tasks:
+            writer.transport.abort()
+            task.cancel()  # at its next wait
         self._tasks.add(task)
         try:
             yield

@@ -29,6 +29,8 @@ class Mount(TypedDict):
     target: str
     source: NotRequired[str]
     memory_name: NotRequired[str]
+    beneath: NotRequired[str]
+    """The directory that contains the source: no part of the source below it may be a symbolic link."""
     readonly: bool
     pod_owned: bool
     """The source belongs to the pod: missing mount points may be created in it."""

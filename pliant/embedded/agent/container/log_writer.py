@@ -31,7 +31,7 @@ def create_log_writer(path: str, max_file_bytes: int = MAX_LOG_FILE_BYTES) -> Lo
     """
     directory, _, name = path.rpartition("/")
     # Opened once: the path may name another file after the change of the root directory.
-    dir_fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    dir_fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     number = indexed_at = 0
     log_fd, index_fd = _open_log_file(dir_fd, name)
     size = os.lseek(log_fd, 0, os.SEEK_END)
@@ -81,7 +81,7 @@ def _rotate_log(dir_fd: int, name: str, file_number: int, full_files: tuple[int,
 
 
 def _open_log_file(dir_fd: int, name: str) -> tuple[int, int]:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
     # The index first: a reader that finds a log file expects its index.
     index_fd = os.open(name + ".times", flags, 0o600, dir_fd=dir_fd)
     return os.open(name, flags, 0o600, dir_fd=dir_fd), index_fd

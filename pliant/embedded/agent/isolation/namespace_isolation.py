@@ -20,6 +20,7 @@ from pliant.embedded.agent.container.config import ContainerConfig, Program
 from pliant.embedded.agent.container.process import START_FAILED_EXIT_CODE, ShimHandle, close_other_descriptors
 from pliant.embedded.agent.container.shim import fork_session_shim, run_container_shim
 from pliant.embedded.agent.isolation.container_namespaces import JoinedNamespaces, NewNamespaces
+from pliant.embedded.agent.isolation.rootfs import open_beneath
 from pliant.embedded.agent.network.sandbox import PodBridge, Sandbox
 
 _ALL_PIDS = -1
@@ -47,8 +48,10 @@ class NamespaceIsolation:
     def start_container(self, config: ContainerConfig, sandbox: Sandbox) -> ShimHandle:
         for mount in config["mounts"]:
             if mount.get("memory_name"):
+                os.makedirs(sandbox.memory_dir, exist_ok=True)
+                os.close(open_beneath(sandbox.memory_dir, mount["memory_name"], create=True))
                 mount["source"] = f"{sandbox.memory_dir}/{mount['memory_name']}"
-                os.makedirs(mount["source"], exist_ok=True)
+                mount["beneath"] = sandbox.memory_dir
         return self._prefork_pool.start_container(config, sandbox.namespaces)
 
     def start_session(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from pliant.embedded.agent import syscalls
 from pliant.embedded.agent.container.config import Mount
@@ -40,9 +42,10 @@ class _MountPoints:
 
     def mount_all(self) -> None:
         for mount in self._mounts:
-            source, target = _HOST_ROOT + mount["source"], os.path.realpath(mount["target"])
-            self._create_mount_point(target, is_directory=os.path.isdir(source))
-            _bind_mount(source, target)
+            target = os.path.realpath(mount["target"])
+            with _pin_source(mount) as source:
+                self._create_mount_point(target, is_directory=os.path.isdir(source))
+                _bind_mount(source, target)
             if mount["readonly"]:
                 syscalls.remount_read_only(target)
             elif mount["pod_owned"]:
@@ -62,6 +65,40 @@ class _MountPoints:
         else:
             os.makedirs(os.path.dirname(target), exist_ok=True)
             _create_file(target)
+
+
+@contextmanager
+def _pin_source(mount: Mount) -> Iterator[str]:
+    """Yield a path to the source of a mount, which nobody can replace by another file before it is mounted."""
+    root = mount.get("beneath", "")
+    if not root:
+        yield _HOST_ROOT + mount["source"]
+        return
+    fd = open_beneath(_HOST_ROOT + root, os.path.relpath(mount["source"], root))
+    try:
+        yield f"/proc/self/fd/{fd}"
+    finally:
+        os.close(fd)
+
+
+def open_beneath(root: str, relative_path: str, *, create: bool = False) -> int:
+    """Return a descriptor of a file or directory below `root`; raise OSError if a part of the path is a link."""
+    fd = os.open(root, os.O_PATH | os.O_DIRECTORY)
+    for part in relative_path.split("/"):
+        if part in ("", "."):
+            continue
+        try:
+            if create:
+                with suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=fd)
+            child = os.open(part, os.O_PATH | os.O_NOFOLLOW, dir_fd=fd)
+        finally:
+            os.close(fd)
+        fd = child
+        if part == ".." or stat.S_ISLNK(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise OSError(errno.ELOOP, f"subPath {relative_path!r} leads outside its volume", None)
+    return fd
 
 
 def _mount_writable_mirror(directory: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pliant.embedded.apiserver.admission.volume_paths import validate_volume_paths
 from pliant.embedded.apiserver.http.errors import (
     duplicate_value,
     forbidden_field,
@@ -65,6 +66,7 @@ def validate_pod(pod: Object, old: Object | None) -> list[FieldError]:
     validators = (
         _validate_container_names,
         _validate_volume_mounts,
+        validate_volume_paths,
         _validate_requests_within_limits,
         validate_node_affinity,
         validate_probes_and_hooks,

@@ -100,7 +100,7 @@ class ApiConnection(web.RequestHandler):
 
 
 class ConnectionPool:
-    """All connections of a server: at most half of the open files of the process, and few without a valid token."""
+    """All connections of a server: at most a quarter of the open files of the process, few of them without a token."""
 
     def __init__(self, server: web.Server, ssl_context: ssl.SSLContext) -> None:
         self._server = server

@@ -45,7 +45,7 @@ class HttpsServer:
         self._admin_token = admin_token.encode()
         self._allowed_hosts = frozenset({*SERVING_CERT_NAMES, *allowed_hosts})
         self._stream_tasks: set[asyncio.Task[None]] = set()
-        self._listener_tasks: set[asyncio.Task[None]] = set()
+        self._listeners: dict[socket, asyncio.Task[None]] = {}
         self._runner: web.AppRunner | None = None
         self._connections: ConnectionPool | None = None
 
@@ -69,23 +69,25 @@ class HttpsServer:
     @asynccontextmanager
     async def temporary_listener(self, listener: socket) -> AsyncIterator[None]:
         """Serve on one more bound socket; on exit, close it and abort the connections that came through it."""
-        address, task = listener.getsockname(), self._start_listener(listener)
+        address = listener.getsockname()
+        self._start_listener(listener)
         try:
             yield
         finally:
-            await _cancel_listeners({task})
+            await self._close_listener(listener)
             # The peer may be gone without having closed its connections.
             self._require_connections().abort_all(address)
 
-    def _start_listener(self, listener: socket) -> asyncio.Task[None]:
-        connections = self._require_connections()
+    def _start_listener(self, listener: socket) -> None:
         listener.listen()  # now: clients may connect as soon as this function returns
-        task = asyncio.create_task(accept_connections(listener, connections.add))
-        self._listener_tasks.add(task)
-        task.add_done_callback(self._listener_tasks.discard)
-        # A callback, because a task that is cancelled before it starts does not run its own code.
-        task.add_done_callback(lambda _: listener.close())
-        return task
+        accept = accept_connections(listener, self._require_connections().add)
+        self._listeners[listener] = asyncio.create_task(accept)
+
+    async def _close_listener(self, listener: socket) -> None:
+        if (task := self._listeners.pop(listener, None)) is not None:
+            task.cancel()
+            await asyncio.wait([task])
+        listener.close()
 
     def _require_connections(self) -> ConnectionPool:
         if self._connections is None:
@@ -102,7 +104,8 @@ class HttpsServer:
         self._connections = ConnectionPool(self._runner.server, ssl_context)
 
     async def stop(self) -> None:
-        await _cancel_listeners(self._listener_tasks)
+        for listener in list(self._listeners):
+            await self._close_listener(listener)
         if self._runner is not None:
             await self._runner.cleanup()
         if self._connections is not None:
@@ -194,13 +197,6 @@ class HttpsServer:
 async def _write_chunks(write: Callable[[bytes], Awaitable[None]], chunks: AsyncIterator[bytes]) -> None:
     async for chunk in chunks:
         await write(chunk)
-
-
-async def _cancel_listeners(tasks: Collection[asyncio.Task[None]]) -> None:
-    tasks = list(tasks)
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _read_request(incoming: web.Request) -> Request:

@@ -13,12 +13,14 @@ import msgspec
 from pliant.embedded.agent.container.config import Mount
 from pliant.embedded.kubelet.environment.command_rewriter import is_path_mentioned, mount_variable
 from pliant.embedded.kubelet.environment.variables import PodObject, ResolvedPod
+from pliant.embedded.kubelet.volumes import beneath
 from pliant.embedded.kubelet.volumes.hardlinks import HardlinkCache
 from pliant.embedded.kubelet.volumes.pod_credentials import SERVICE_ACCOUNT_PATH
 from pliant.embedded.network.service_discovery import render_hosts_file, render_resolv_conf
 
 _NSSWITCH_HOSTS_LINE: Final = re.compile(r"^hosts:.*$", re.MULTILINE)
 _KUBECONFIG_FILE = "kubeconfig"
+_FILE_MODE = 0o644
 _PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy")
 _DEFAULT_NO_PROXY = "localhost,127.0.0.0/8,::1"
 
@@ -54,8 +56,8 @@ class PrivatePodNetworkSetup:
     hardlinks: HardlinkCache = field(default_factory=HardlinkCache)
 
     def write_network_files(self, pod: PodObject, hostname: str, pod_ip: str, pod_dir: Path) -> None:
-        (pod_dir / "hostname").write_text(hostname + "\n")
-        (pod_dir / "hosts").write_text(render_hosts_file(pod, hostname, pod_ip))
+        beneath.write_file(pod_dir, "hostname", f"{hostname}\n".encode(), _FILE_MODE)
+        beneath.write_file(pod_dir, "hosts", render_hosts_file(pod, hostname, pod_ip).encode(), _FILE_MODE)
         self.hardlinks.write_file(pod_dir / "resolv.conf", render_resolv_conf(pod, self.dns_address).encode())
 
     def network_file_mounts(self, pod_dir: Path) -> Iterator[Mount]:
@@ -108,7 +110,7 @@ class HostPodNetworkSetup:
         account_dir = pod_dir / "account"
         if account_dir.exists():
             kubeconfig = _build_kubeconfig(self.api_url, account_dir, pod["metadata"]["namespace"])
-            (account_dir / _KUBECONFIG_FILE).write_bytes(msgspec.json.encode(kubeconfig))
+            beneath.write_file(account_dir, _KUBECONFIG_FILE, msgspec.json.encode(kubeconfig), 0o600)
 
     def network_file_mounts(self, pod_dir: Path) -> Iterator[Mount]:
         yield from ()

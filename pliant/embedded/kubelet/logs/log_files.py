@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pliant.embedded.agent.container.config import Mount
+from pliant.embedded.kubelet.volumes.beneath import open_regular_file
 
 _INDEX_ENTRY = struct.Struct("<QQ")
 _READ_CHUNK_BYTES = 1 << 16
@@ -78,7 +79,7 @@ class ContainerLog:
         numbers = self.file_numbers()
         if not numbers:
             return b""
-        with self.file_path(numbers[-1]).open("rb") as file:
+        with open_regular_file(self.file_path(numbers[-1])) as file:
             file.seek(max(os.fstat(file.fileno()).st_size - max_bytes, 0))
             return file.read(max_bytes)
 
@@ -113,7 +114,7 @@ class LogTimeIndex:
 
     def _load_new_entries(self) -> None:
         try:
-            with self._path.open("rb") as file:
+            with open_regular_file(self._path) as file:
                 file.seek(self._bytes_read)
                 data = file.read()
         except FileNotFoundError:
@@ -157,7 +158,7 @@ def _format_timestamp(timestamp_ns: int) -> bytes:
 
 def _find_last_lines(path: Path, count: int) -> tuple[int, int]:
     """Return the offset of the last `count` lines of a file, and how many of them the file lacks."""
-    with path.open("rb") as file:
+    with open_regular_file(path) as file:
         fd = file.fileno()
         end = position = os.fstat(fd).st_size
         if not count or not end:
@@ -177,7 +178,7 @@ def _find_last_lines(path: Path, count: int) -> tuple[int, int]:
 
 def _next_line_start(path: Path, offset: int) -> int:
     """Return the offset of the first line that begins at an offset or after it."""
-    with path.open("rb") as file:
+    with open_regular_file(path) as file:
         if offset == 0:
             return 0
         file.seek(offset - 1)
@@ -188,8 +189,11 @@ def _next_line_start(path: Path, offset: int) -> int:
 def create_message_mount(container_spec: Mapping[str, Any], log_path: Path) -> Mount:
     """Create the empty message file of a run beside its log, and return its mount in the container."""
     path = log_path.with_suffix(".end")
-    path.write_bytes(b"")
-    path.chmod(0o666)  # The container may run with any mapped user id.
+    # An earlier run of the container may have put a link there.
+    path.unlink(missing_ok=True)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC)
+    os.fchmod(fd, 0o666)  # The container may run with any mapped user id.
+    os.close(fd)
     target = str(container_spec.get("terminationMessagePath") or "/dev/termination-log")
     return Mount(target=target, source=str(path), readonly=False, pod_owned=False)
 
@@ -197,7 +201,7 @@ def create_message_mount(container_spec: Mapping[str, Any], log_path: Path) -> M
 def read_termination_message(container_spec: Mapping[str, Any], log_path: Path, *, has_failed: bool) -> str:
     """Return the termination message of a container that has exited."""
     try:
-        with log_path.with_suffix(".end").open("rb") as file:
+        with open_regular_file(log_path.with_suffix(".end")) as file:
             message = file.read(_MAX_MESSAGE_BYTES).decode(errors="replace")
     except OSError:
         message = ""

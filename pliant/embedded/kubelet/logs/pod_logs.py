@@ -15,6 +15,7 @@ from pliant.embedded.apiserver.streaming.logs import LogOptions
 from pliant.embedded.kubelet.environment.variables import PodObject
 from pliant.embedded.kubelet.logs.log_files import ContainerLog, LineTimestamper, LogPosition
 from pliant.embedded.kubelet.pods.status import find_container_status
+from pliant.embedded.kubelet.volumes.beneath import touch_file
 from pliant.errors import BadRequest
 
 _READ_CHUNK_BYTES = 1 << 16
@@ -86,9 +87,7 @@ class PodLogStore:
 
     def create_run_log(self, pod_uid: str, container: str, run_number: int) -> Path:
         """Create the log of a run, delete logs of older runs, and return its path."""
-        path = self._pods_dir / pod_uid / "logs" / container / f"{run_number}.log"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
+        path = touch_file(self._pods_dir, pod_uid, "logs", container, f"{run_number}.log", mode=0o644)
         self._followers[path] = []
         ContainerLog(path.with_name(f"{run_number - _MAX_RETAINED_RUNS}.log")).delete_files()
         return path
@@ -119,7 +118,7 @@ class PodLogStore:
             offset = start.offset
             while number is not None:
                 try:
-                    fd = os.open(log.file_path(number), os.O_RDONLY)
+                    fd = os.open(log.file_path(number), os.O_RDONLY | os.O_NOFOLLOW)
                 except FileNotFoundError:
                     number, offset = log.next_file_number(number), 0
                     continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from socket import socket
 
 from pliant.embedded.agent.container.config import ContainerConfig, Mount
@@ -13,6 +13,7 @@ from pliant.embedded.kubelet.environment.command_rewriter import CommandRewriter
 from pliant.embedded.kubelet.runtime.agent_process import AgentOptions
 from pliant.embedded.kubelet.runtime.messages import ExecStreams, ExitFuture
 from pliant.embedded.kubelet.runtime.node_agent import ExecSession, NodeAgentClient
+from pliant.embedded.kubelet.volumes import beneath
 from pliant.embedded.network.host_network import LoopbackAddressAllocator
 
 
@@ -90,6 +91,4 @@ class LoopbackNodeAgentClient(NodeAgentClient):
     def _mount_source(self, pod_uid: str, mount: Mount) -> str:
         if "source" in mount:
             return mount["source"]
-        directory = self.memory_dir / pod_uid / mount["memory_name"]
-        directory.mkdir(parents=True, exist_ok=True)
-        return str(directory)
+        return str(beneath.make_directory(self.memory_dir, pod_uid, *PurePosixPath(mount["memory_name"]).parts))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
 from pliant.embedded.kubelet.environment.variables import validate_relative_path
 
@@ -28,6 +30,32 @@ def open_directory(root: Path, parts: Sequence[str], *, create: bool = False) ->
         yield directory
     finally:
         os.close(directory)
+
+
+def make_directory(root: Path, *parts: str) -> Path:
+    """Create a directory below `root`, which is created if it is missing; raise OSError if a part of it is a link."""
+    root.mkdir(parents=True, exist_ok=True)
+    with open_directory(root, parts, create=True):
+        return root.joinpath(*parts)
+
+
+def touch_file(root: Path, *parts: str, mode: int = 0o600) -> Path:
+    """Create a file below `root`, unless it exists; raise OSError if a part of its path is a link."""
+    *parents, name = parts
+    make_directory(root, *parents)
+    with open_directory(root, parents) as directory:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        os.close(os.open(name, flags, mode, dir_fd=directory))
+    return root.joinpath(*parts)
+
+
+def open_regular_file(path: Path) -> BinaryIO:
+    """Open a file for reading; raise OSError if it is a link, or no regular file, whose reading might not end."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return os.fdopen(fd, "rb")
 
 
 def write_file(root: Path, relative_path: str, content: bytes, mode: int) -> None:

@@ -49,7 +49,7 @@ class PodCredentials:
         """Write the token, CA certificate and namespace, unless `automountServiceAccountToken` is false."""
         if pod["spec"].get("automountServiceAccountToken") is False:
             return
-        directory.mkdir(parents=True, exist_ok=True)
+        beneath.make_directory(directory.parent, directory.name)
         self._hardlinks.write_file(directory / "ca.crt", self._ca_certificate)
         self._hardlinks.write_file(directory / "namespace", pod["metadata"]["namespace"].encode())
         self._write_and_renew(_TokenFile(account=service_account_of(pod), directory=directory))
@@ -66,7 +66,7 @@ class PodCredentials:
                 ),
                 audience=projection.get("audience") or API_AUDIENCE,
             )
-            token_file.directory.mkdir(parents=True, exist_ok=True)
+            beneath.make_directory(volumes_dir, volume)
             self._write_and_renew(token_file)
 
     def renew_after_clock_jump(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from pliant.embedded.agent.container.config import Mount
 from pliant.embedded.kubelet.environment.pod_network import PodNetworkSetup, readonly_mount
 from pliant.embedded.kubelet.environment.variables import PodObject, ResolvedPod
-from pliant.embedded.kubelet.volumes import pod_volumes
+from pliant.embedded.kubelet.volumes import beneath, pod_volumes
 from pliant.embedded.kubelet.volumes.pod_credentials import SERVICE_ACCOUNT_PATH, PodCredentials
 from pliant.embedded.kubelet.volumes.pod_volumes import PreparedVolumes, VolumeLocations
 from pliant.embedded.program_annotations import PATH_ANNOTATION, WORKSPACE_ANNOTATION
@@ -39,8 +39,7 @@ class PodFilesystem:
 
     def write_pod_files(self, pod: PodObject, hostname: str, pod_ip: str) -> None:
         """Write the service account and the network files of a pod."""
-        pod_dir = self._pod_dir(pod["metadata"]["uid"])
-        pod_dir.mkdir(parents=True, exist_ok=True)
+        pod_dir = beneath.make_directory(self.data_dir / "pods", pod["metadata"]["uid"])
         if self.credentials is not None:
             self.credentials.write_service_account(pod, pod_dir / "account")
         self.pod_network.write_network_files(pod, hostname, pod_ip, pod_dir)

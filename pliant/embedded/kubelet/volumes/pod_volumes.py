@@ -90,8 +90,12 @@ def container_volume_mounts(
             memory_name = str(PurePosixPath(volume.memory_name, sub_path))
             yield Mount(target=target, memory_name=memory_name, readonly=readonly, pod_owned=True)
         else:
-            source = _resolve_sub_path(volume.path, sub_path, readonly=volume.readonly)
-            yield Mount(target=target, source=str(source), readonly=readonly, pod_owned=volume.is_pod_owned)
+            mount_of = Mount(target=target, source=str(volume.path), readonly=readonly, pod_owned=volume.is_pod_owned)
+            if sub_path:
+                root = volume.path.resolve()
+                mount_of["source"] = str(_resolve_sub_path(root, sub_path, readonly=volume.readonly))
+                mount_of["beneath"] = str(root)
+            yield mount_of
 
 
 def remove_forcibly(directory: Path) -> None:
@@ -110,24 +114,22 @@ def remove_forcibly(directory: Path) -> None:
 
 
 def _prepare_volume(volume: Mapping[str, Any], resolved_pod: ResolvedPod, locations: VolumeLocations) -> PreparedVolume:
-    name, directory = volume["name"], locations.volumes_dir / volume["name"]
+    name = volume["name"]
     if (empty_dir := volume.get("emptyDir")) is not None:
         if empty_dir.get("medium") == "Memory":
             return PreparedVolume(memory_name=f"volume-{name}")
-        directory.mkdir(parents=True, exist_ok=True)
-        return PreparedVolume(path=directory)
+        return PreparedVolume(path=beneath.make_directory(locations.volumes_dir, name))
     if (host_path := volume.get("hostPath")) is not None:
         return PreparedVolume(path=_resolve_host_path(host_path, locations.host_path_roots), is_pod_owned=False)
     if (claim := volume.get("persistentVolumeClaim")) is not None:
         data = variables.require_config_data(variables.VOLUME_CLAIM_KIND, {"name": claim["claimName"]}, resolved_pod)
-        claim_dir = locations.claims_dir / data[variables.CLAIM_UID_KEY].decode()
-        claim_dir.mkdir(parents=True, exist_ok=True)
+        claim_dir = beneath.make_directory(locations.claims_dir, data[variables.CLAIM_UID_KEY].decode())
         return PreparedVolume(path=claim_dir, readonly=bool(claim.get("readOnly")))
     if not any(volume.get(source) is not None for source in _GENERATED_SOURCES):
         source = next((key for key in volume if key != "name"), "no source")
         raise UnsupportedPodSpec(f"{source} is not supported: use emptyDir, persistentVolumeClaim or hostPath")
     _write_files(locations, volume, _volume_files(volume, resolved_pod))
-    return PreparedVolume(path=directory, readonly=True)
+    return PreparedVolume(path=locations.volumes_dir / name, readonly=True)
 
 
 def _volume_files(volume: Mapping[str, Any], resolved_pod: ResolvedPod) -> Iterator[VolumeFile]:
@@ -179,9 +181,8 @@ def _downward_api_files(source: Mapping[str, Any], resolved_pod: ResolvedPod, mo
 
 def _write_files(locations: VolumeLocations, volume: Mapping[str, Any], files: Iterable[VolumeFile]) -> None:
     """Write the files of a volume, each atomically, and delete its other files."""
-    directory = locations.volumes_dir / volume["name"]
+    directory = beneath.make_directory(locations.volumes_dir, volume["name"])
     contents = {path: (locations.rewrite_hostnames(value), mode) for path, (value, mode) in files}
-    directory.mkdir(parents=True, exist_ok=True)
     for relative_path, (value, mode) in contents.items():
         beneath.write_file(directory, relative_path, value, mode | 0o400)
     # The tokens of a projected volume are written and renewed elsewhere.
@@ -192,15 +193,15 @@ def _write_files(locations: VolumeLocations, volume: Mapping[str, Any], files: I
 
 def _resolve_host_path(host_path: Mapping[str, Any], roots: Sequence[Path]) -> Path:
     path = Path(host_path["path"]).resolve()
-    if not any(path.is_relative_to(root.resolve()) for root in roots):
+    root = next((each.resolve() for each in roots if path.is_relative_to(each.resolve())), None)
+    if root is None:
         allowed = ", ".join(str(root) for root in roots)
         raise UnsupportedPodSpec(f"hostPath {host_path['path']} is not allowed: use a path inside {allowed}")
     path_type = host_path.get("type") or ""
     if path_type == "DirectoryOrCreate":
-        path.mkdir(parents=True, exist_ok=True)
-    elif path_type == "FileOrCreate":
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
+        beneath.make_directory(root, *path.relative_to(root).parts)
+    elif path_type == "FileOrCreate" and not path.exists():
+        beneath.touch_file(root, *path.relative_to(root).parts, mode=0o644)
     expectations = {"Directory": (path.is_dir, "is not a directory"), "File": (path.is_file, "is not a file")}
     is_as_expected, problem = expectations.get(path_type, (path.exists, "does not exist"))
     if not is_as_expected():
@@ -208,14 +209,14 @@ def _resolve_host_path(host_path: Mapping[str, Any], roots: Sequence[Path]) -> P
     return path
 
 
-def _resolve_sub_path(volume_path: Path, sub_path: str, *, readonly: bool) -> Path:
-    source, root = volume_path / sub_path, volume_path.resolve()
-    if not source.resolve().is_relative_to(root):
+def _resolve_sub_path(root: Path, sub_path: str, *, readonly: bool) -> Path:
+    """Return the path below `root`, without links in it; the agent follows none when it mounts it."""
+    source = (root / sub_path).resolve()
+    if not source.is_relative_to(root):
         raise UnsupportedPodSpec(f"subPath {sub_path!r} is outside its volume")
     if not source.exists():
         if readonly:
             raise UnsupportedPodSpec(f"subPath {sub_path!r} does not exist in its volume, which is read-only")
         # A container of the pod may have replaced a directory by a link since it was resolved.
-        with beneath.open_directory(root, source.resolve().relative_to(root).parts, create=True):
-            pass
+        beneath.make_directory(root, *source.relative_to(root).parts)
     return source
