@@ -23,6 +23,6 @@ async def test_each_request_of_the_table_is_allowed_or_denied_as_on_kubernetes()
 async def test_without_authorization_nothing_is_denied() -> None:
     async with serving() as server:
         await prepare(server.transport)
-        for trial in trials():
+        for trial in (each for each in trials() if "watch" not in each.query):
             given = await answer(InProcessTransport(server.api, USERS[trial.who]), trial)
             assert was_allowed(given), f"{trial}: {given}"

@@ -1,4 +1,4 @@
-"""What pods may reach is chosen where a cluster is started."""
+"""What pods may reach and do is chosen where a cluster is started."""
 
 from __future__ import annotations
 
@@ -24,3 +24,11 @@ def test_options_say_what_pods_may_reach(options: list[str], egress: EgressPolic
     add_local_cluster_options(parser)
     config = cluster_config(parser.parse_args(options), Path("/data"), workspace=Path("/work"), durable=False)
     assert config.egress == egress
+
+
+@pytest.mark.parametrize(("options", "mode"), [([], "RBAC"), (["--authorization-mode", "AlwaysAllow"], "AlwaysAllow")])
+def test_an_option_says_whether_rights_are_checked(options: list[str], mode: str) -> None:
+    parser = ArgumentParser()
+    add_local_cluster_options(parser)
+    config = cluster_config(parser.parse_args(options), Path("/data"), workspace=Path("/work"), durable=False)
+    assert config.authorization_mode == mode

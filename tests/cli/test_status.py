@@ -29,6 +29,7 @@ def test_the_status_tells_whether_the_cluster_is_up(user: OrdinaryUser) -> None:
         assert "data/kubeconfig" in up
         [data] = json.loads(said(user, "status", "-o", "json").out)
         assert data["responds"]
+        assert data["authorization"] == "RBAC"
         assert len(data["nodes"]) == 2
     finally:
         user.call("down", "--purge")

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pliant.embedded.apiserver.auth.tokens import ServiceAccountRef, TokenIssuer
+from pliant.embedded.apiserver.authorization.authorizer import AuthorizationMode
 from pliant.embedded.kubelet.volumes import pod_credentials
 from pliant.embedded.kubelet.volumes.pod_credentials import PodCredentials
 from pliant.kube.resources import PODS
@@ -62,6 +63,12 @@ async def test_a_pod_lists_pods_if_its_service_account_may(tmp_path: Path) -> No
         groups = "system:serviceaccounts system:serviceaccounts:default system:authenticated"
         told = (await cluster.output("asker")).splitlines()
         assert told == ["asker", f"system:serviceaccount:default:trainer {groups}"]
+
+
+async def test_a_pod_of_an_open_cluster_may_do_everything(tmp_path: Path) -> None:
+    async with running(tmp_path, authorization_mode=AuthorizationMode.ALWAYS_ALLOW) as cluster:
+        await cluster.pod("asker", [{"name": "main", "command": [sys.executable, "-c", PLAIN]}])
+        assert (await cluster.finished("asker"))["status"]["phase"] == "Succeeded"
 
 
 async def test_our_own_client_finds_the_cluster_it_runs_in(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from pliant.embedded.apiserver.authorization.attributes import RequestAttributes
 
 _MAX_REMEMBERED_DECISIONS = 4096
+_MAX_COMPARED_PARTS = 5000
 
 
 class PolicyRule(NamedTuple):
@@ -104,14 +105,31 @@ class RuleSet:
 
 
 def uncovered_rules(held: Sequence[PolicyRule], granted: Iterable[PolicyRule]) -> list[PolicyRule]:
-    """Return the parts of the granted rules that the held rules do not cover, sorted as kube-apiserver prints them."""
+    """Return the parts of the granted rules that the held rules do not cover, sorted as kube-apiserver prints them.
+
+    A rule with very many parts is split only if no held rule covers it, and counts as a whole if it is too large.
+    """
     missing: dict[tuple[tuple[str, ...], ...], list[str]] = {}
-    for single in (single for rule in granted for single in _split_rule(rule)):
-        if not any(_covers(rule, single) for rule in held):
-            verbs = missing.setdefault(single[1:], [])
-            if single.verbs[0] not in verbs:
-                verbs.append(single.verbs[0])
-    return sorted((PolicyRule(tuple(verbs), *rest) for rest, verbs in missing.items()), key=str)
+    too_large = []
+    budget = _MAX_COMPARED_PARTS
+    for rule in granted:
+        if any(_covers_whole(each, rule) for each in held):
+            continue
+        budget -= _count_parts(rule)
+        if budget < 0:
+            too_large.append(rule)
+            continue
+        for single in _split_rule(rule):
+            verbs = missing.get(single[1:], [])
+            if single.verbs[0] not in verbs and not any(_covers_whole(each, single) for each in held):
+                missing.setdefault(single[1:], verbs).append(single.verbs[0])
+    parts = [PolicyRule(tuple(verbs), *rest) for rest, verbs in missing.items()]
+    return sorted(parts + too_large, key=str)
+
+
+def _count_parts(rule: PolicyRule) -> int:
+    objects = len(rule.api_groups) * len(rule.resources) * max(len(rule.resource_names), 1)
+    return len(rule.verbs) * (objects + len(rule.non_resource_urls))
 
 
 def _split_rule(rule: PolicyRule) -> Iterator[PolicyRule]:
@@ -125,15 +143,16 @@ def _split_rule(rule: PolicyRule) -> Iterator[PolicyRule]:
                 yield from (PolicyRule((verb,), (group,), (resource,), names) for verb in rule.verbs)
 
 
-def _covers(held: PolicyRule, single: PolicyRule) -> bool:
-    if not set(single.verbs) <= set(held.verbs) and "*" not in held.verbs:
+def _covers_whole(held: PolicyRule, granted: PolicyRule) -> bool:
+    """Return whether one rule allows all that another allows."""
+    if "*" not in held.verbs and not set(granted.verbs) <= set(held.verbs):
         return False
-    if single.non_resource_urls:
-        return any(_covers_path(url, single.non_resource_urls[0]) for url in held.non_resource_urls)
-    return (
-        (single.api_groups[0] in held.api_groups or "*" in held.api_groups)
-        and matches_resource(held.resources, single.resources[0])
-        and (not held.resource_names or bool(set(single.resource_names) & set(held.resource_names)))
+    if granted.non_resource_urls:
+        return all(any(_covers_path(url, each) for url in held.non_resource_urls) for each in granted.non_resource_urls)
+    if held.resource_names and not (granted.resource_names and set(granted.resource_names) <= set(held.resource_names)):
+        return False
+    return ("*" in held.api_groups or set(granted.api_groups) <= set(held.api_groups)) and (
+        "*" in held.resources or all(matches_resource(held.resources, each) for each in granted.resources)
     )
 
 
