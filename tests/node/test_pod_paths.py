@@ -179,7 +179,7 @@ def test_a_host_path_is_not_created_outside_the_workspace(tmp_path: Path, secret
 async def test_a_refresh_of_a_projected_volume_keeps_its_tokens(tmp_path: Path) -> None:
     sources = [{"configMap": {"name": "c"}}, {"serviceAccountToken": {"path": "deep/token"}}]
     volume = {"name": "v", "projected": {"sources": sources}}
-    with closing(PodCredentials(TokenIssuer(SystemClock()), b"certificate")) as credentials:
+    with closing(PodCredentials(TokenIssuer(clock := SystemClock()), b"certificate", clock)) as credentials:
         files = filesystem(tmp_path, credentials)
         files.prepare_volumes(resolved(volume, data={"key": b"old", "gone": b""}))
         folder = tmp_path / "pods" / "u" / "volumes" / "v"
