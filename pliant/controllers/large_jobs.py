@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TypeVar
 
-from pliant.errors import PliantError, StaleDecision
+from pliant.errors import LeaseLost, PliantError, StaleDecision
 from pliant.kube.transport.write_flows import QueuedWrite, WriteClass, WriteFlow, WriteQueue
 from pliant.kube.transport.write_limiter import MAX_WRITES_IN_FLIGHT
 from pliant.model.job import Job
@@ -59,13 +59,13 @@ class Wave:
         """Whether all writes were handed over."""
         self._max_outstanding = MAX_SLICES_AHEAD * slice_size
         self._ends_at = asyncio.get_running_loop().time() + MAX_WAVE_SECONDS
-        self._staleness: StaleDecision | None = None
+        self._stopped_by: StaleDecision | LeaseLost | None = None
 
     async def run(self, items: Iterable[T], write: Callable[[T], Awaitable[None]]) -> list[tuple[T, PliantError]]:
         """Write items concurrently, in order, and return those that failed with their errors.
 
-        When the wave ends early, the rest is left and `is_complete` is False; raise `StaleDecision` if it ended because
-        the decision is outdated. All writes that were handed over have ended in each case.
+        When the time of the wave is over, the rest is left and `is_complete` is False. Raise `StaleDecision` if the
+        decision is outdated, and `LeaseLost` if another operator leads; all writes that were handed over have ended.
         """
         pending, failures = list(items), []
         remaining = iter(pending)
@@ -73,31 +73,31 @@ class Wave:
 
         async def write_next() -> None:
             nonlocal handed_over
-            while not self._is_over() and handed_over < len(pending):
+            while handed_over < len(pending) and not self._is_over():
                 item = next(remaining)
                 handed_over += 1
                 try:
                     await write(item)
-                except StaleDecision as error:
-                    self._staleness = error
+                except (StaleDecision, LeaseLost) as error:
+                    self._stopped_by = error
                 except PliantError as error:
                     failures.append((item, error))
 
         async with asyncio.TaskGroup() as tasks:
             for _ in range(min(len(pending), self._max_outstanding)):
                 tasks.create_task(write_next())
-        if self._staleness is not None:
-            raise self._staleness
+        if self._stopped_by is not None:
+            raise self._stopped_by
         self.is_complete = self.is_complete and handed_over == len(pending)
         return failures
 
     def _is_over(self) -> bool:
-        if self.check_current is not None and self._staleness is None:
+        if self.check_current is not None and self._stopped_by is None:
             try:
                 self.check_current()
             except StaleDecision as error:
-                self._staleness = error
-        return self._staleness is not None or asyncio.get_running_loop().time() >= self._ends_at
+                self._stopped_by = error
+        return self._stopped_by is not None or asyncio.get_running_loop().time() >= self._ends_at
 
 
 class LargeDecisionLimiter:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from pliant.controllers.large_jobs import MAX_SLICES_AHEAD, MAX_WAVE_SECONDS, LargeDecisionLimiter, Wave
-from pliant.errors import Forbidden, StaleDecision
+from pliant.errors import Forbidden, LeaseLost, StaleDecision
 from pliant.kube.transport.write_flows import WriteFlow
 from tests.virtual_time import on_virtual_time, quiet
 
@@ -65,6 +65,21 @@ async def test_a_wave_stops_when_its_decision_is_outdated_and_says_so_once_all_w
         await Wave(SLICE, check).run(range(20, 1000), writer)
     assert len(writer.written) <= 30 + 2 * SLICE
     assert writer.outstanding == 0
+
+
+@on_virtual_time
+async def test_a_wave_stops_when_another_operator_leads() -> None:
+    writes = 0
+
+    async def write(item: int) -> None:
+        nonlocal writes
+        writes += 1
+        await asyncio.sleep(1.0)
+        raise LeaseLost("too late")
+
+    with pytest.raises(LeaseLost):
+        await Wave(SLICE).run(range(1000), write)
+    assert writes == MAX_SLICES_AHEAD * SLICE
 
 
 @on_virtual_time

@@ -114,7 +114,7 @@ def test_urgent_writes_of_one_job_do_not_pass_another() -> None:
         assert Counter(served(queue, 10)) == {"a/x": 5, "b/x": 5}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32))
 def test_every_write_is_served_once_in_order_unless_it_is_withdrawn(seed: int) -> None:
     chance = random.Random(seed)
@@ -146,7 +146,7 @@ def test_every_write_is_served_once_in_order_unless_it_is_withdrawn(seed: int) -
         assert queue.pop() is None
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32))
 def test_flows_that_always_wait_get_the_same_within_the_cost_of_one_write(seed: int) -> None:
     chance = random.Random(seed)
@@ -172,7 +172,7 @@ def test_flows_that_always_wait_get_the_same_within_the_cost_of_one_write(seed: 
             assert max(jobs) - min(jobs) <= MAX_COST
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32))
 def test_no_write_waits_for_more_than_one_of_every_other_flow(seed: int) -> None:
     chance = random.Random(seed)
