@@ -330,11 +330,9 @@ class EngineState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
         """When the job would have started if the clock had not jumped since."""
         return self.started_at + timedelta(seconds=self.uncounted_seconds)
 
-    @property
-    def limit_counts_from(self) -> datetime:
-        """From when startLimit, a deadline from the start or the TTL counts: the start, the last resume or the end."""
-        since = self.ended_at or self.resumed_at or self.started_at
-        return since + timedelta(seconds=self.uncounted_seconds - self.uncounted_seconds_before)
+    def counts_from(self, at: datetime) -> datetime:
+        """Return from when a timer counts that began at `at`, the last of the start, the last resume and the end."""
+        return at + timedelta(seconds=self.uncounted_seconds - self.uncounted_seconds_before)
 
     def group(self, name: str) -> GroupState:
         """Return the state of a group; the default state if there is none."""

@@ -79,7 +79,8 @@ def time_out_job(context: Context) -> Transition | None:
 def time_to_job_timeout(context: Context) -> timedelta | None:
     """Return the time until the current limit is reached; None if no limit applies."""
     job, state, now = context.job, context.state, context.now
-    since = state.limit_counts_from
+    since = state.resumed_at or state.started_at
+    since = state.counts_from(since)
     if job.counts_time_from_start:
         return None if job.time_limit is None else since + job.time_limit - now
     if state.active_since is not None:
@@ -88,8 +89,8 @@ def time_to_job_timeout(context: Context) -> timedelta | None:
 
 
 def ttl_left(context: Context) -> timedelta | None:
-    ttl = context.spec.ttl_after_finished
-    return None if ttl is None else context.state.limit_counts_from + ttl - context.now
+    ttl, state = context.spec.ttl_after_finished, context.state
+    return None if ttl is None else state.counts_from(state.ended_at or state.started_at) + ttl - context.now
 
 
 def delete_leftover_objects(context: Context) -> tuple[Action, ...]:
