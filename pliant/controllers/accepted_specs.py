@@ -13,6 +13,7 @@ from pliant.frontends.accepted_spec import (
     SPEC_DATA_KEY,
     ParsedJob,
     accept_spec,
+    is_data_of,
     move_to_config_map,
     parse_accepted_spec,
 )
@@ -81,5 +82,7 @@ class AcceptedSpecs:
         except NotFound:
             return accepted
         data = str((config_map.get("data") or {}).get(SPEC_DATA_KEY, ""))
+        if not is_data_of(accepted, data):
+            return accepted  # another client wrote it
         self._loaded[key] = loaded = accepted.with_data(data)
         return loaded

@@ -10,7 +10,7 @@ from typing import NamedTuple, assert_never
 
 from pliant.controllers.events import EventRecorder
 from pliant.controllers.large_jobs import Wave
-from pliant.controllers.owned_objects import NameConflict, OwnedObjects, create_or_get
+from pliant.controllers.owned_objects import NameConflict, OwnedObjects, create_config_map
 from pliant.controllers.rbac.master_access import (
     MasterAccessMissing,
     check_master_access,
@@ -22,8 +22,8 @@ from pliant.controllers.scale_plans import ScalePlanStore
 from pliant.errors import BadRequest, Conflict, Forbidden, Invalid, NotFound, PliantError, RetryLater
 from pliant.kube.cache.store import ObjectStore
 from pliant.kube.client import KubeClient
-from pliant.kube.objects import ConfigMap, Pod, Service
-from pliant.kube.resources import CONFIG_MAPS, PODS, SERVICES, Resource
+from pliant.kube.objects import Pod, Service
+from pliant.kube.resources import PODS, SERVICES, Resource
 from pliant.kube.transport.write_flows import WriteFlow
 from pliant.kube.transport.write_limiter import MAX_WRITES_IN_FLIGHT
 from pliant.model.actions import (
@@ -50,7 +50,7 @@ MAX_RELEASED_AGE = timedelta(minutes=1)
 
 PREREQUISITE_ACTIONS = CreateConfigMap | CreateService | GrantMasterAccess | CheckMasterAccess
 """What a pod needs when it starts."""
-NO_KEYS_MESSAGE = (
+KEYS_UNAVAILABLE = (
     "the operator has no secret to derive the keys of the job from (its log says why): "
     "reapply the output of `pliant install`, which grants the missing permissions"
 )
@@ -155,7 +155,7 @@ class ActionApplier:
                 await self._services.create(job, manifest, wave.check_current)
             case CreateConfigMap(manifest=manifest):
                 client = self._client.for_flow(WriteFlow(*job.key), check_current=wave.check_current)
-                await create_or_get(client, CONFIG_MAPS, ConfigMap, job, manifest)
+                await create_config_map(client, job, manifest)
             case DeletePod():
                 await self._delete_pod(job, action)
             case DeleteService(name=name, uid=uid):
@@ -182,7 +182,7 @@ class ActionApplier:
     async def _prepare_access(self, job: Job, action: GrantMasterAccess | CheckMasterAccess) -> None:
         """Grant a master its permissions, or check those of the account that the user named."""
         if job.master is not None and job.master.checks_keys and not self._has_key_secret:
-            raise RetryLater(NO_KEYS_MESSAGE)
+            raise RetryLater(KEYS_UNAVAILABLE)
         plans = self._plan_store(job).resource
         if isinstance(action, CheckMasterAccess):
             await check_master_access(self._client, job, action.service_account, plans)

@@ -9,24 +9,19 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from pliant.controllers.object_differences import find_difference
 from pliant.errors import AlreadyExists, Conflict, NotFound, RetryLater
-from pliant.frameworks.progress_reporting import REPORT_TOKEN_VARIABLE, REPORT_URL_VARIABLE
 from pliant.kube.cache.store import ObjectStore
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import ConfigMap, ObjectMeta, OwnerReference, Pod, Service
-from pliant.kube.resources import PODS, Resource
+from pliant.kube.resources import CONFIG_MAPS, PODS, Resource
 from pliant.kube.transport.write_flows import WriteFlow
 from pliant.model.job import Job, JobKey
 from pliant.model.labels import JOB_NAME_LABEL, MANAGED_BY_LABEL, MANAGED_BY_VALUE, TEMPLATE_HASH_ANNOTATION
 from pliant.model.messages import Message, MessageReason, message
-from pliant.schemas.quantity import parse_quantity
 
 T = TypeVar("T", bound=Pod | Service)
 U = TypeVar("U", bound=Pod | Service | ConfigMap)
-
-_JOB_SPECIFIC_VARIABLES = frozenset({REPORT_URL_VARIABLE, REPORT_TOKEN_VARIABLE})
-"""Variables that contain the UID of the job but do not matter for whether pods of two jobs can train together."""
-
 
 OWNER_UID_INDEX = "owner"  # the index of pods and services by owner uid
 UNOWNED_INDEX = "unowned"  # the index of pods without an owner by the name of the job that created them
@@ -221,6 +216,13 @@ async def create_or_get(
         return obj
 
 
+async def create_config_map(client: KubeClient, job: Job, manifest: Mapping[str, Any]) -> None:
+    """Create a ConfigMap of a job; raise NameConflict if it exists with a content that the job did not give it."""
+    stored = await create_or_get(client, CONFIG_MAPS, ConfigMap, job, manifest)
+    if stored.data != manifest["data"]:
+        raise NameConflict(CONFIG_MAPS.kind, stored.metadata.name, "exists with other content")
+
+
 def require_owned(job: Job, kind: str, meta: ObjectMeta) -> None:
     """Raise RetryLater if an object belongs to a deleted job of this name, NameConflict if to anything else."""
     if not _is_owned_by(meta, job):
@@ -263,46 +265,6 @@ def _adoption_problem(manifest: Mapping[str, Any], existing: Mapping[str, Any]) 
         return "exists, belongs to no job and has another template"
     difference = find_difference(manifest["spec"], existing["spec"], "spec")
     return f"exists, belongs to no job and differs in {difference}" if difference else ""
-
-
-def find_difference(expected: Any, actual: Any, path: str) -> str:
-    """Return the path of the first field of a manifest that differs in a stored object; empty if there is none.
-
-    The API server adds default values, so fields that only the stored object has are no difference.
-    """
-    if isinstance(expected, Mapping):
-        if not isinstance(actual, Mapping):
-            return path
-        return _first_difference(expected, actual, path)
-    if isinstance(expected, list | tuple):
-        if path.endswith(".env"):
-            expected, actual = _variables_by_name(expected), _variables_by_name(actual or ())
-            return _first_difference(expected, actual, path)
-        if not isinstance(actual, list) or len(actual) < len(expected):
-            return path
-        differences = (find_difference(each, actual[i], f"{path}[{i}]") for i, each in enumerate(expected))
-        return next(filter(None, differences), "")
-    return "" if _are_equal(expected, actual, path) else path
-
-
-def _first_difference(expected: Mapping[str, Any], actual: Mapping[str, Any], path: str) -> str:
-    # An empty value may have been dropped, or replaced by a default.
-    given = {name: value for name, value in expected.items() if value not in (None, "", {}, [], ())}
-    differences = (find_difference(each, actual.get(name), f"{path}.{name}") for name, each in given.items())
-    return next(filter(None, differences), "")
-
-
-def _variables_by_name(variables: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    return {each["name"]: each for each in variables if each["name"] not in _JOB_SPECIFIC_VARIABLES}
-
-
-def _are_equal(expected: Any, actual: Any, path: str) -> bool:
-    if expected == actual or actual is None or ".resources." not in path:
-        return bool(expected == actual)
-    try:
-        return parse_quantity(expected) == parse_quantity(actual)
-    except ValueError:
-        return False
 
 
 def _is_still_terminating(response: Mapping[str, Any], kind: str) -> bool:

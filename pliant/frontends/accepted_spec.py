@@ -113,7 +113,7 @@ def accept_spec(raw: Mapping[str, Any], state: EngineState | None) -> AcceptedSp
 
 def move_to_config_map(accepted: AcceptedSpec, job: Job) -> tuple[AcceptedSpec, CreateConfigMap]:
     """Return a long spec without its data, and the ConfigMap that holds the data."""
-    name = f"{job.key.name}-spec-{blake2b(accepted.data.encode(), digest_size=4).hexdigest()}"
+    name = f"{job.key.name}-spec-{_content_hash(accepted.data)}"
     metadata = {
         "name": name,
         "namespace": job.key.namespace,
@@ -123,6 +123,15 @@ def move_to_config_map(accepted: AcceptedSpec, job: Job) -> tuple[AcceptedSpec, 
     data = {SPEC_DATA_KEY: accepted.data}
     manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "immutable": True, "data": data}
     return replace(accepted, data="", config_map=name), CreateConfigMap(name=name, manifest=manifest)
+
+
+def is_data_of(accepted: AcceptedSpec, data: str) -> bool:
+    """Return whether this is the spec that the operator stored in the ConfigMap, whose name contains the hash."""
+    return accepted.config_map.rpartition("-")[2] == _content_hash(data)
+
+
+def _content_hash(data: str) -> str:
+    return blake2b(data.encode(), digest_size=16).hexdigest()
 
 
 def _restore_spec(raw: Mapping[str, Any], accepted: AcceptedSpec, run_policy_path: str) -> dict[str, Any]:

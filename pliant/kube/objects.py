@@ -145,9 +145,8 @@ class Service(_ObjectPart, frozen=True):
 
 
 class ConfigMap(_ObjectPart, frozen=True):
-    """Only the metadata; the content is not decoded."""
-
     metadata: ObjectMeta
+    data: dict[str, str] = {}
 
 
 class Taint(_ObjectPart, frozen=True):

@@ -227,7 +227,7 @@ async def findings(
 async def test_missing_rights_are_named_with_verb_resource_and_reason() -> None:
     def judge(asked: dict[str, Any]) -> Reply:
         wanted = asked["spec"]["resourceAttributes"]
-        cluster_wide = {"nodes": None, "priorityclasses": None}
+        cluster_wide = {"nodes": None, "priorityclasses": None, "subjectaccessreviews": None}
         assert wanted.get("namespace") == {**cluster_wide, "leases": "home", "secrets": "home"}.get(
             wanted["resource"], "team-a"
         )

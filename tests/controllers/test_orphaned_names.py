@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pliant.controllers.job import resource_of
-from pliant.controllers.owned_objects import find_difference
+from pliant.controllers.object_differences import find_difference
 from pliant.frontends import FRONTENDS
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CONFIG_MAPS, PODS, SERVICES, Resource
