@@ -156,8 +156,8 @@ ENGINE_BUGS = (
         area=AREA,
         what="time limits are not enforced while a job is restarting",
         file="pliant/engine/lifecycle/finish.py",
-        before="    since = state.limit_counts_from\n",
-        after="    if state.phase is JobPhase.RESTARTING:\n        return None\n    since = state.limit_counts_from\n",
+        before="    since = state.resumed_at or state.started_at\n",
+        after="    if state.phase is JobPhase.RESTARTING:\n        return None\n    since = state.resumed_at or state.started_at\n",
         likely=("tests/engine/test_time_limits.py",),
     ),
     Bug(
