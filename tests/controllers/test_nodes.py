@@ -64,6 +64,20 @@ def test_a_node_that_is_not_there_is_gone_since_it_was_missed() -> None:
     assert nodes.fault_for_pod(pod()) == NodeFault(description="is gone", since=NOON)
 
 
+@pytest.mark.parametrize("hours", [2, -2, 48, -48])
+@pytest.mark.parametrize("conditions", [None, {"Ready": "Unknown"}], ids=["gone", "not ready"])
+def test_a_fault_is_as_old_as_before_when_the_clock_jumps(hours: int, conditions: dict[str, str] | None) -> None:
+    clock = ThreeClocks(NOON)
+    nodes = watch(conditions, clock=clock)
+    before = nodes.fault_for_pod(pod())
+    assert before is not None
+    clock.advance(5)
+    clock.jump_wall(timedelta(hours=hours))
+    after = nodes.fault_for_pod(pod())
+    assert after is not None
+    assert after.since - before.since == timedelta(hours=hours)
+
+
 def test_whoever_may_not_see_nodes_finds_no_fault_with_them() -> None:
     nodes = watch(None)
     nodes.is_enabled = False

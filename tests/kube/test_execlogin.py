@@ -127,6 +127,19 @@ async def test_a_credential_is_renewed_before_it_ends(plugin: Plugin) -> None:
     assert await login.credential() == token("t-2")
 
 
+@pytest.mark.parametrize("back", [timedelta(hours=2), timedelta(days=2)])
+async def test_when_the_clock_was_set_back_the_program_is_asked_again(plugin: Plugin, back: timedelta) -> None:
+    plugin.say(token="t-COUNT", expirationTimestamp=(START + timedelta(hours=1)).isoformat())
+    login = plugin.login()
+    await login.credential()
+    plugin.now = START - back
+    assert await login.credential() == token("t-2")
+    plugin.now += timedelta(seconds=30)
+    assert await login.credential() == token("t-2")
+    plugin.now -= timedelta(minutes=1)
+    assert await login.renew_after_rejection(token("t-2"))
+
+
 async def test_while_it_is_good_a_failure_to_renew_is_borne(plugin: Plugin) -> None:
     end = START + timedelta(hours=1)
     plugin.say(token="t-COUNT", expirationTimestamp=end.isoformat())
