@@ -121,6 +121,20 @@ async def test_what_is_read_needs_the_key_for_reading_and_names_it(path: str) ->
     assert service.membership.generation == 0
 
 
+async def test_a_member_cannot_report_what_another_holds() -> None:
+    service = MasterService("uid-1", timing=WAITS)
+    service.set_members(running(2))
+    async with serving(service) as caller:
+        await caller.post("/v1/datasets", name="x", size=2, shard_size=1)
+        assert (await caller.post("/v1/datasets/x/next", "worker-0"))["shard"]["position"] == 0
+        await caller.post("/v1/datasets/x/report", "worker-1", done=[0, 1])
+        await caller.post("/v1/heartbeat", "worker-1", done={"x": [0, 1]}, holding={"x": [0, 1]})
+        [data] = (await caller.get("/v1/datasets"))["datasets"]
+        assert (data["done"], data["assigned"], data["available"]) == (0, 1, 1)
+        await caller.post("/v1/datasets/x/report", "worker-0", done=[0])
+        assert (await caller.get("/v1/datasets"))["datasets"][0]["done"] == 1
+
+
 async def test_health_and_figures_need_no_key_and_tell_no_names() -> None:
     service = MasterService("uid-4711", timing=WAITS)
     service.set_members((node("worker-7"), node("worker-8")))
@@ -247,12 +261,18 @@ async def test_members_that_an_earlier_operator_started_are_served_until_they_ha
         assert await find_keyless_members(client, job) == {MemberKey("worker", 0)}
 
 
-async def test_the_key_is_needed_again_when_the_last_member_without_one_has_ended() -> None:
+async def test_the_key_is_needed_again_when_the_last_member_without_one_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http, "CONNECTION_CHECK_SECONDS", 0.02)
+    monkeypatch.setattr(authentication, "UNAUTHENTICATED_TIMEOUT_SECONDS", 0.1)
     service = MasterService("uid-1", timing=WAITS)
     service.keyless_members = frozenset({MemberKey("worker", 0)})
     service.set_members(running(2))
     async with serving(service) as caller:
         body = msgspec.json.encode({"member": "worker-0"})
         assert (await post(caller, "/v1/heartbeat", body, {}))[0] == 200
+        async with caller._session.get("/v1/ps?version=0&wait=0.5") as reply:  # and it is not hung up on
+            assert reply.status == 200
         service.set_members((node("worker-0", MemberStatus.SUCCEEDED), node("worker-1")))
         assert (await post(caller, "/v1/heartbeat", body, {}))[0] == 401

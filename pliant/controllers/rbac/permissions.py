@@ -55,7 +55,8 @@ OWNED_OBJECT_VERBS = ("create", "delete", "get", "list", "watch")
 
 def operator_permissions(lease_name: str, frontends: Iterable[Frontend] | None = None) -> Iterator[Permission]:
     """Yield the permissions of an operator that uses a lease of this name."""
-    permissions = list(_frontend_permissions(registered_kinds().values() if frontends is None else frontends))
+    frontends = tuple(registered_kinds().values() if frontends is None else frontends)
+    permissions = list(_frontend_permissions(frontends))
     mandatory = [permission for permission in permissions if not permission.is_optional]
     required = {(str(permission), verb) for permission in mandatory for verb in permission.verbs}
     for permission in permissions:
@@ -68,7 +69,8 @@ def operator_permissions(lease_name: str, frontends: Iterable[Frontend] | None =
     yield replace(nodes, scope=PermissionScope.CLUSTER, is_optional=True)
     classes = _permission(PRIORITY_CLASSES, ("get", "list", "watch"), "to set only priority classes that exist")
     yield replace(classes, scope=PermissionScope.CLUSTER, is_optional=True)
-    yield from _operator_namespace_permissions(lease_name)
+    has_masters = any(frontend.plan_frontend is not None for frontend in frontends)
+    yield from _operator_namespace_permissions(lease_name, requires_keys=has_masters)
 
 
 def _frontend_permissions(frontends: Iterable[Frontend]) -> Iterator[Permission]:
@@ -142,14 +144,14 @@ def _master_management_permissions(job_resource: Resource, plan_kind: PlanFronte
             yield replace(permission, verbs=verbs, purpose=f"to grant to masters: {permission.purpose}")
 
 
-def _operator_namespace_permissions(lease_name: str) -> Iterator[Permission]:
+def _operator_namespace_permissions(lease_name: str, *, requires_keys: bool) -> Iterator[Permission]:
     # RBAC cannot restrict `create` to a resource name.
     scope = PermissionScope.OPERATOR_NAMESPACE
     for verbs, name in ((("create",), ""), (("get", "list", "patch", "watch"), lease_name)):
         yield replace(_permission(LEASES, verbs, "for leader election"), scope=scope, resource_name=name)
     for verbs, name in ((("create",), ""), (("get",), key_secret_name(lease_name))):
         secrets = _permission(SECRETS, verbs, "to derive the keys of jobs")
-        yield replace(secrets, scope=scope, resource_name=name, is_optional=True)
+        yield replace(secrets, scope=scope, resource_name=name, is_optional=not requires_keys)
 
 
 def key_secret_name(lease_name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -131,9 +131,13 @@ class MasterHttpApi:
     async def _check_request(self, request: web.Request, handler: RequestHandler) -> web.StreamResponse:
         """Check the key before the body is read; convert errors to responses."""
         purpose = required_purpose(request.method, request.path)
-        if purpose is not None and not self._service.keyless_members:
-            if problem := find_key_problem(self._keys, purpose, request.headers.get("Authorization", "")):
-                return _error_response(401, problem, {"WWW-Authenticate": "Bearer", "Connection": "close"})
+        if purpose is not None:
+            problem = find_key_problem(self._keys, purpose, request.headers.get("Authorization", ""))
+            if problem and not self._service.keyless_members:
+                response = _error_response(401, problem)
+                response.headers["WWW-Authenticate"] = "Bearer"
+                response.force_close()
+                return response
             if self.connections is not None:
                 self.connections.trust(request.protocol)
         return await self._check_uid_and_errors(request, handler)
@@ -276,6 +280,6 @@ def _json_response(value: Any) -> web.Response:
     return web.Response(body=msgspec.json.encode(value), content_type="application/json")
 
 
-def _error_response(status: int, message: str, headers: Mapping[str, str] | None = None) -> web.Response:
+def _error_response(status: int, message: str) -> web.Response:
     body = msgspec.json.encode({"error": message})
-    return web.Response(status=status, body=body, content_type="application/json", headers=headers)
+    return web.Response(status=status, body=body, content_type="application/json")
