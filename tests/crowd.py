@@ -35,7 +35,7 @@ async def crowd(port: int, count: int, kind: str) -> AsyncIterator[None]:
 
 
 @contextmanager
-def few_open_files(count: int = 400) -> Iterator[None]:
+def few_open_files(count: int) -> Iterator[None]:
     """Let this process have few open files, as many programs have by default."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (count, before[1]))

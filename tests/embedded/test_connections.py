@@ -57,12 +57,12 @@ async def serve(folder: Path) -> AsyncIterator[Server]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "count"), [("silent", 1200), ("half a handshake", 600), ("slow headers", 450), ("slow bodies", 450)]
+    ("kind", "count"), [("silent", 1200), ("half a handshake", 300), ("slow headers", 220), ("slow bodies", 220)]
 )
 async def test_a_crowd_of_idle_connections_keeps_nobody_out(
     tmp_path: Path, kind: str, count: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with few_open_files():
+    with few_open_files(200):
         await _work_beside_a_crowd(tmp_path, kind, count)
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
