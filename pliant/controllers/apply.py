@@ -11,13 +11,7 @@ from typing import NamedTuple, assert_never
 from pliant.controllers.events import EventRecorder
 from pliant.controllers.large_jobs import Wave
 from pliant.controllers.owned_objects import NameConflict, OwnedObjects, create_config_map
-from pliant.controllers.rbac.master_access import (
-    MasterAccessMissing,
-    check_master_access,
-    grant_master_access,
-    named_master_account,
-    revoke_earlier_grant,
-)
+from pliant.controllers.rbac.master_access import MasterAccessMissing, check_master_access, grant_master_access
 from pliant.controllers.scale_plans import ScalePlanStore
 from pliant.errors import BadRequest, Conflict, Forbidden, Invalid, NotFound, PliantError, RetryLater
 from pliant.kube.cache.store import ObjectStore
@@ -39,7 +33,7 @@ from pliant.model.actions import (
     EmitEvent,
     GrantMasterAccess,
 )
-from pliant.model.job import Job, JobKey
+from pliant.model.job import Job
 from pliant.model.messages import Message, MessageReason, message
 from pliant.runtime.clock import Clock
 
@@ -75,8 +69,6 @@ class ActionApplier:
     ) -> None:
         self.events = EventRecorder(client, clock)
         self._has_key_secret = has_key_secret
-        self._checked_grants: dict[JobKey, str] = {}
-        """The UIDs of the jobs whose grants by an earlier operator were looked for."""
         self._client = client
         self._clock = clock
         limiter = client.write_limiter
@@ -193,21 +185,6 @@ class ActionApplier:
             denied = message(MessageReason.FAILED_GRANT_ACCESS, message=str(error))
             self._warn(job, denied)
             raise
-
-    async def revoke_earlier_grant(self, job: Job) -> None:
-        """Once per job, remove what an earlier operator bound to an account that the user named for the master."""
-        if self._checked_grants.get(job.key) == job.owner.uid:
-            return
-        account = named_master_account(job)
-        if await revoke_earlier_grant(self._client, job) and account:
-            try:
-                await check_master_access(self._client, job, account, self._plan_store(job).resource)
-            except MasterAccessMissing as missing:
-                self._warn(job, missing.message)
-        self._checked_grants[job.key] = job.owner.uid
-
-    def forget_job(self, key: JobKey) -> None:
-        self._checked_grants.pop(key, None)
 
     def _warn(self, job: Job, warning: Message) -> None:
         event = EmitEvent(reason=warning.reason, message=warning, is_warning=True)

@@ -106,7 +106,6 @@ class JobReconciler:
         if raw is None:
             self._create_errors.pop(key, None)
             self._accepted_specs.forget(key)
-            self._dependencies.applier.forget_job(key)
             self._unregister_from_autoscaler(key)
             return orphan_wait
         try:
@@ -168,8 +167,6 @@ class JobReconciler:
         if await self._status.sync_rejection(job, raw, parsed.rejection):
             return None  # the status write triggers the next reconcile
         cluster = self._dependencies
-        if job.master is not None and state is not None:
-            await cluster.applier.revoke_earlier_grant(job)
         if cluster.recommendations.job_observer is not None:
             progress = progress_fields(raw_status(raw)).get("progress", {})
             cluster.recommendations.job_observer.observe_job(job, state, progress)

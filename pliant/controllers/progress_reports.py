@@ -16,16 +16,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pliant.errors import ApiError
-from pliant.frameworks.progress_reporting import (
-    REPORT_PATH_PREFIX,
-    ProgressReporting,
-    is_valid_report_token,
-    report_path,
-)
+from pliant.frameworks.progress_reporting import REPORT_PATH_PREFIX, ProgressReporting, report_path
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import Resource
 from pliant.model.job import Job
-from pliant.model.job_keys import KeyScope, bearer_key
+from pliant.model.job_keys import KeyPurpose, KeyScope, bearer_key, derive_job_key, is_same_key
 from pliant.runtime.clock import Clock
 from pliant.runtime.http_server import HttpResponse, PostRequest, serve_posts
 
@@ -123,7 +118,7 @@ class ProgressReceiver:
         if job is None or not _PATH_SEGMENT_PATTERN.fullmatch(replica):
             return HttpResponse("not found: post to $PLIANT_REPORT_URL", HTTPStatus.NOT_FOUND)
         token = bearer_key(post.headers.get("authorization", ""))
-        if not is_valid_report_token(self._secret, token, job.key_scope, f"{path}/"):
+        if not is_same_key(token, derive_job_key(self._secret, KeyPurpose.REPORTS, job.key_scope)):
             return HttpResponse("send `Authorization: Bearer $PLIANT_REPORT_TOKEN`", HTTPStatus.UNAUTHORIZED)
         try:
             values = parse_report(post.body)

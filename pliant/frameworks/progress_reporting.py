@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pliant.model.framework import Framework, Rank
 from pliant.model.job import Job
-from pliant.model.job_keys import KeyPurpose, KeyScope, derive_job_key, is_same_key, key_scope
+from pliant.model.job_keys import KeyPurpose, derive_job_key, key_scope
 from pliant.model.labels import normalize_group_name
 
 REPORT_URL_VARIABLE, REPORT_TOKEN_VARIABLE = "PLIANT_REPORT_URL", "PLIANT_REPORT_TOKEN"
@@ -34,14 +33,6 @@ class ProgressReporting(Framework):
     def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
         replica = f"{normalize_group_name(rank.group.name)}-{rank.index}"
         return {REPORT_URL_VARIABLE: f"{self.base_url.rstrip('/')}{report_path(job)}{replica}"}
-
-
-def is_valid_report_token(secret: bytes, token: str, scope: KeyScope, path: str) -> bool:
-    """Return whether a token authenticates reports of a job, which are posted below a path."""
-    # Pods of earlier versions of the operator carry a hash of the path.
-    earlier = hmac.digest(secret, path.encode(), "sha256").hex()[:32]
-    expected = derive_job_key(secret, KeyPurpose.REPORTS, scope)
-    return is_same_key(token, expected) or is_same_key(token, earlier)
 
 
 def report_path(job: Job) -> str:

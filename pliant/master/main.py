@@ -21,7 +21,6 @@ from pliant.kube.client import KubeClient
 from pliant.kube.client_config import create_transport
 from pliant.master.brain.timing import BrainTiming
 from pliant.master.checkpoint import ConfigMapMasterStateStore
-from pliant.master.control.keyless_members import find_keyless_members
 from pliant.master.control.loop import MasterLoop
 from pliant.master.control.parsing import parse_elastic_job
 from pliant.master.control.scale_plans import ELASTIC_JOBS, elastic_job_owner_reference
@@ -143,13 +142,7 @@ async def _run_master(client: KubeClient, args: Namespace, clock: SystemClock, k
     timing = service_timing_from_arguments(args)
     service = MasterService(job.uid, store=store, clock=clock, timing=timing, min_workers=min_workers)
     has_state = await _retry_until_answered("read the saved state", service.load_saved_state)
-    service.keyless_members = await _retry_until_answered(
-        "list the members", partial(find_keyless_members, client, job)
-    )
     log.info("master started", extra={"job": f"{job.namespace}/{job.name}", "has_state": has_state})
-    if service.keyless_members:
-        names = ", ".join(sorted(map(str, service.keyless_members)))
-        log.warning("requests need no key until the members without one have ended", extra={"members": names})
     loop = MasterLoop(client, job, service, clock, brain_timing_from_arguments(args))
     serving = asyncio.create_task(service.serve_until_cancelled(keys, None, args.port))
     controlling = asyncio.create_task(loop.run_until_job_ends())

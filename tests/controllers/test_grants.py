@@ -11,18 +11,14 @@ from typing import Any
 import pytest
 
 from pliant.controllers.events import EVENTS_RESOURCE
-from pliant.controllers.operator import Operator
 from pliant.controllers.rbac.master_access import ROLE_BINDINGS_RESOURCE, ROLES_RESOURCE
 from pliant.frontends.elasticjob.job import ElasticJobFrontend
-from pliant.kube.client import KubeClient
 from pliant.kube.resources import PODS, SERVICE_ACCOUNTS
 from pliant.kube.transport.base import Reply, Request, StreamReply, Transport
 from pliant.model.messages import MessageReason
-from tests.builders import KEY_SECRET
 from tests.controllers.elastic import JOBS, MASTER, SPACE, Stage, staged
-from tests.controllers.operated import operating
 from tests.scenarios.messages import create_errors, message_in, message_of, name_conflict, text_of
-from tests.virtual_time import VirtualClock, on_virtual_time, passing
+from tests.virtual_time import on_virtual_time, passing
 
 KIND = ElasticJobFrontend()
 A_WHILE = timedelta(seconds=30)
@@ -187,28 +183,6 @@ async def test_where_nobody_tells_who_may_do_what_a_master_with_an_account_of_it
     async with staged(through=through) as stage:
         await stage.submit(replicaSpecs=with_account("mine"))
         await passing(A_WHILE)
-        assert f"{MASTER}-0" in await stage.pods()
-
-
-@pytest.mark.parametrize("is_ours", [True, False])
-@on_virtual_time
-async def test_what_an_earlier_operator_bound_to_the_account_of_everybody_is_taken_back(is_ours: bool) -> None:
-    async with staged(through=reviewed(allowed=True)[1]) as stage:
-        made = await stage.submit(replicaSpecs=with_account("default"))
-        await passing(A_WHILE)
-        owner = {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "name": "demo", "uid": made["metadata"]["uid"]}
-        meta = {"name": MASTER, "ownerReferences": [{**owner, "controller": True}] if is_ours else []}
-        theirs = {"kind": "ServiceAccount", "name": "default", "namespace": SPACE}
-        ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": MASTER}
-        body = {"apiVersion": ROLE_BINDINGS_RESOURCE.api_version, "kind": "RoleBinding", "metadata": meta}
-        await stage.client.create(ROLE_BINDINGS_RESOURCE, SPACE, {**body, "roleRef": ref, "subjects": [theirs]})
-        through = reviewed()[1](stage.client._transport)
-        async with operating(Operator(KubeClient(through), VirtualClock(), frontends=[KIND], key_secret=KEY_SECRET)):
-            await passing(A_WHILE)
-        [binding] = (await stage.client.list(ROLE_BINDINGS_RESOURCE, SPACE)).items
-        assert binding["subjects"] == ([] if is_ours else [theirs])
-        # The master runs on; what it lacks now is said at once.
-        assert len(await told(stage, "MasterAccessMissing")) == (1 if is_ours else 0)
         assert f"{MASTER}-0" in await stage.pods()
 
 

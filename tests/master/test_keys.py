@@ -13,23 +13,17 @@ import pytest
 from pliant.errors import UserError
 from pliant.frameworks.master_keys import MasterKeys
 from pliant.frontends.elasticjob.job import ElasticJobFrontend
-from pliant.kube.client import KubeClient
-from pliant.kube.resources import PODS
 from pliant.master.checkpoint import InMemoryMasterStateStore
-from pliant.master.control.keyless_members import find_keyless_members
-from pliant.master.control.parsing import parse_elastic_job
 from pliant.master.data import dispatcher
 from pliant.master.data.shards import DatasetSpec, MemberProcess
-from pliant.master.model import MemberKey, MemberStatus
+from pliant.master.model import MemberKey
 from pliant.master.server import authentication, http, notifier
 from pliant.master.server.authentication import read_api_keys
 from pliant.master.server.service import MasterService
 from pliant.model.job_keys import KeyPurpose, derive_job_key, key_scope
-from tests.controllers.elastic import JOBS, SPACE, foreign_pod, staged
 from tests.frontends.elasticjob import raw_ej
 from tests.master.people import KEY_VARIABLES, KEYS, node, running, with_key
 from tests.master.test_service import WAITS, serving
-from tests.virtual_time import on_virtual_time
 
 ATTACK = (
     ("/v1/datasets", {"name": "x", "size": 1, "shard_size": 1}),
@@ -244,35 +238,3 @@ def test_a_master_without_keys_does_not_start() -> None:
     assert read_api_keys(KEY_VARIABLES) == KEYS
     with pytest.raises(UserError, match="PLIANT_MEMBERSHIP_KEY is not set"):
         read_api_keys({"PLIANT_MASTER_KEY": "x"})
-
-
-@on_virtual_time
-async def test_members_that_an_earlier_operator_started_are_served_until_they_have_ended() -> None:
-    async with staged() as stage:
-        client: KubeClient = stage.client
-        made = await stage.submit(suspend=True)
-        job = parse_elastic_job(await client.get(JOBS, SPACE, "demo"))
-        assert await find_keyless_members(client, job) == frozenset()
-        earlier, keyed, others = (foreign_pod(made, number) for number in range(3))
-        keyed["spec"]["containers"][0]["env"] = [{"name": "PLIANT_MASTER_KEY", "value": "x"}]
-        others["metadata"]["ownerReferences"] = []
-        for pod in (earlier, keyed, others):
-            await client.create(PODS, SPACE, pod)
-        assert await find_keyless_members(client, job) == {MemberKey("worker", 0)}
-
-
-async def test_the_key_is_needed_again_when_the_last_member_without_one_has_ended(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(http, "CONNECTION_CHECK_SECONDS", 0.02)
-    monkeypatch.setattr(authentication, "UNAUTHENTICATED_TIMEOUT_SECONDS", 0.1)
-    service = MasterService("uid-1", timing=WAITS)
-    service.keyless_members = frozenset({MemberKey("worker", 0)})
-    service.set_members(running(2))
-    async with serving(service) as caller:
-        body = msgspec.json.encode({"member": "worker-0"})
-        assert (await post(caller, "/v1/heartbeat", body, {}))[0] == 200
-        async with caller._session.get("/v1/ps?version=0&wait=0.5") as reply:  # and it is not hung up on
-            assert reply.status == 200
-        service.set_members((node("worker-0", MemberStatus.SUCCEEDED), node("worker-1")))
-        assert (await post(caller, "/v1/heartbeat", body, {}))[0] == 401

@@ -11,7 +11,7 @@ import msgspec
 from pliant.controllers.owned_objects import require_owned
 from pliant.controllers.rbac.operator_roles import RBAC_API_GROUP, policy_rule
 from pliant.controllers.rbac.permissions import Permission, master_permissions, required_master_permissions
-from pliant.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound, RetryLater
+from pliant.errors import AlreadyExists, ApiError, Forbidden, NotFound, RetryLater
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import ObjectMeta
 from pliant.kube.resources import SERVICE_ACCOUNTS, Resource
@@ -68,38 +68,6 @@ async def check_master_access(client: KubeClient, job: Job, account: str, plan_r
         await _ensure_role(client, job, plan_resource)
         verbs = {each: [verb for verb in each.verbs if (each, verb) in denied] for each in permissions}
         raise MasterAccessMissing(job, account, [f"{' '.join(v)} {each}" for each, v in verbs.items() if v])
-
-
-async def revoke_earlier_grant(client: KubeClient, job: Job) -> bool:
-    """Remove the subjects of the job's binding unless it is bound to its own account; return whether it was changed.
-
-    Earlier versions of the operator bound the role to the account that the user had named.
-    """
-    name, namespace = _role_name(job), job.key.namespace
-    try:
-        binding = await client.get(ROLE_BINDINGS_RESOURCE, namespace, name)
-    except (NotFound, Forbidden):
-        return False
-    subjects = [(each.get("kind"), each.get("name")) for each in binding.get("subjects") or ()]
-    owners = [ref.get("uid") for ref in binding["metadata"].get("ownerReferences") or () if ref.get("controller")]
-    if owners != [job.owner.uid] or not set(subjects) - {("ServiceAccount", name)}:
-        return False
-    meta = {"uid": binding["metadata"]["uid"], "resourceVersion": binding["metadata"]["resourceVersion"]}
-    try:
-        await client.patch(ROLE_BINDINGS_RESOURCE, namespace, name, {"metadata": meta, "subjects": []})
-    except (NotFound, Conflict) as error:
-        raise RetryLater(f"RoleBinding {name} changed while its subjects were removed") from error
-    return True
-
-
-def named_master_account(job: Job) -> str:
-    """Return the service account that the user named for the master; empty if it is the operator's to make."""
-    for group in job.groups:
-        if group.is_master:
-            spec = group.template.get("spec") or {}
-            account = str(spec.get("serviceAccountName") or spec.get("serviceAccount") or "")
-            return account if account != _role_name(job) else ""
-    return ""
 
 
 async def _is_allowed(client: KubeClient, job: Job, account: str, permission: Permission, verb: str) -> bool:

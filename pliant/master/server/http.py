@@ -133,7 +133,7 @@ class MasterHttpApi:
         purpose = required_purpose(request.method, request.path)
         if purpose is not None:
             problem = find_key_problem(self._keys, purpose, request.headers.get("Authorization", ""))
-            if problem and not self._service.keyless_members:
+            if problem:
                 response = _error_response(401, problem)
                 response.headers["WWW-Authenticate"] = "Bearer"
                 response.force_close()

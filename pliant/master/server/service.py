@@ -76,8 +76,6 @@ class MasterService:
             store or InMemoryMasterStateStore(), self._dump_state, timing.save_interval
         )
         self.members: tuple[JobMember, ...] = ()
-        self.keyless_members: frozenset[MemberKey] = frozenset()
-        """Members that an earlier operator started without keys; while one is alive, requests need no key."""
         self._clock = clock or SYSTEM_CLOCK
         self._known_keys: set[MemberKey] = set()
         """Members observed before: a program may call the service before its pod is observed."""
@@ -94,9 +92,8 @@ class MasterService:
         membership gets a new generation, and a new rendezvous round forms.
         """
         now = self.time()
-        lost, self.members = find_ended_members(self._known_keys | self.keyless_members, members), members
+        lost, self.members = find_ended_members(self._known_keys, members), members
         self._known_keys = {member.key for member in members}
-        self.keyless_members -= lost
         self._on_shards_returned(self.dispatcher.release_shards_of_members(lost), "members are gone")
         self._stop_awaiting_reports(lost)
         running = {member.key for member in members if member.status is MemberStatus.RUNNING}
