@@ -83,11 +83,13 @@ class RunSession:
         self._logs = LogStreams(client, tasks, self._on_log_line)
         self._pods: Informer[Pod] = Informer(client, PODS, Pod, on_change=self._on_pod_change)
         self._changed = asyncio.Event()
+        self._data_dir: Path | None = None
         self._shown_notes: set[tuple[str, str, str]] = set()
         self._similar_warnings: dict[str, int] = {}
 
     async def run_jobs(self, started_at: float, data_dir: Path) -> RunResult:
         """Apply the manifests, follow the jobs to their end, and return the result."""
+        self._data_dir = data_dir
         timeout = self._plan.timeout
         deadline = started_at + timeout.total_seconds() if timeout else None
         background: list[asyncio.Task[None]] = []
@@ -97,7 +99,7 @@ class RunSession:
                 self._run_state.set_nodes((await self._client.list(NODES, decode_as=Node)).items)
                 background = [self._tasks.create_task(work) for work in self._background_work()]
                 await self._apply_manifests()
-                stuck = await self._wait_until_finished(data_dir)
+                stuck = await self._wait_until_finished()
         except TimeoutError:
             if timeout is None:
                 raise
@@ -151,12 +153,11 @@ class RunSession:
         for shortage in self._run_state.total_shortage_texts():
             self._view.show_note(f"! {shortage}")
 
-    async def _wait_until_finished(self, data_dir: Path) -> list[StuckReplica]:
+    async def _wait_until_finished(self) -> list[StuckReplica]:
         """Wait until all jobs have ended, or until a replica can never start; return such replicas."""
         while True:
             self._view.show_group_status(self._run_state.group_lines())
-            if is_disk_full(data_dir):
-                self._show_warning("", f"the disk of {data_dir} is full: logs are truncated")
+            self._warn_if_disk_is_full()
             if self._run_state.are_all_jobs_finished():
                 return []
             if permanent := [stuck for stuck in self._run_state.stuck_replicas() if stuck.is_permanent]:
@@ -164,6 +165,10 @@ class RunSession:
             await self._changed.wait()
             await asyncio.sleep(CHANGE_BATCH_DELAY_SECONDS)
             self._changed.clear()
+
+    def _warn_if_disk_is_full(self) -> None:
+        if self._data_dir is not None and is_disk_full(self._data_dir):
+            self._show_warning("", f"the disk of {self._data_dir} is full: logs are truncated")
 
     def _update_job(self, frontend: Frontend, raw: dict[str, Any]) -> None:
         job, state, _ = parse_stored_job(frontend, raw)
@@ -193,6 +198,8 @@ class RunSession:
                     self._view.show_note(sanitize_line(f"! {job.key.name}: {text}"))
 
     def _on_pod_change(self, old: Pod | None, new: Pod | None) -> None:
+        # Now: when the job ends, the logs of its pods are deleted and leave room.
+        self._warn_if_disk_is_full()
         if new is not None:
             self._run_state.update_pod(new)
             self._logs.follow_pod(new)
