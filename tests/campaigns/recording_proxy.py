@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,9 +80,10 @@ class RecordingProxy:
 
     async def _stream(self, incoming: web.Request, reply: ClientResponse) -> web.StreamResponse:
         response = web.StreamResponse(status=reply.status, headers={"Content-Type": "application/json"})
-        await response.prepare(incoming)
-        async for chunk in reply.content.iter_any():
-            await response.write(chunk)
+        with suppress(ConnectionError):  # an operator that was killed reads no more
+            await response.prepare(incoming)
+            async for chunk in reply.content.iter_any():
+                await response.write(chunk)
         return response
 
 
