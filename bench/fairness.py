@@ -112,8 +112,11 @@ class Observer:
 
         await asyncio.gather(*map(submit, names))
         await self.wait(lambda: all((kind, name) in self._seen for kind in ("pod", "status") for name in names))
-        samples.first_pod += [max(self._seen["pod", name] - submitted[name], 0.0) for name in names]
-        samples.first_status += [max(self._seen["status", name] - submitted[name], 0.0) for name in names]
+        for name in names:
+            pod, status = self._seen["pod", name], self._seen["status", name]
+            # The status is written after the pod, but the busy watch of pods may report the pod later.
+            samples.first_pod.append(max(min(pod, status) - submitted[name], 0.0))
+            samples.first_status.append(max(status - submitted[name], 0.0))
 
     async def wait(self, is_there: Any) -> None:
         async with asyncio.timeout(TIMEOUT):
