@@ -10,8 +10,9 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-STOP_NOW_SIGNAL = signal.SIGQUIT
+# Systems other than Linux lack some signals, and commands that need these.
+STOP_SIGNALS = tuple(signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+STOP_NOW_SIGNAL = getattr(signal, "SIGQUIT", signal.SIGTERM)
 """Stops a cluster of `pliant up` without waiting for its pods."""
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import resource
 from collections.abc import Callable
 from socket import AF_INET6, AI_PASSIVE, IPPROTO_IPV6, IPV6_V6ONLY, SO_REUSEADDR, SOCK_STREAM, SOL_SOCKET, socket
 
@@ -18,6 +17,8 @@ log = logging.getLogger(__name__)
 
 def raise_open_file_limit() -> None:
     """Raise the soft limit of open files of this process to its hard limit, or to MAX_OPEN_FILES."""
+    import resource  # exists only on POSIX systems, where servers run
+
     soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     target = MAX_OPEN_FILES if hard_limit == resource.RLIM_INFINITY else min(hard_limit, MAX_OPEN_FILES)
     if target > soft_limit != resource.RLIM_INFINITY:
@@ -26,6 +27,8 @@ def raise_open_file_limit() -> None:
 
 def max_connections(share: int = 4) -> int:
     """Return a share of the open files that this process may have: by default a quarter, so that others remain."""
+    import resource
+
     soft_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return (MAX_OPEN_FILES if soft_limit == resource.RLIM_INFINITY else min(soft_limit, MAX_OPEN_FILES)) // share
 

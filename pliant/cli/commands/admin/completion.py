@@ -24,10 +24,12 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def execute(args: Namespace) -> int:
+    from pliant.cli.linux_only import LINUX_COMMANDS, is_linux
     from pliant.cli.main import COMMAND_SUMMARIES
 
+    summaries = {name: text for name, text in COMMAND_SUMMARIES.items() if is_linux() or name not in LINUX_COMMANDS}
     write = {"bash": bash_script, "zsh": zsh_script, "fish": fish_script}[args.shell]
-    sys.stdout.write(write(COMMAND_SUMMARIES, {name: list_options(name) for name in COMMAND_SUMMARIES}))
+    sys.stdout.write(write(summaries, {name: list_options(name) for name in summaries}))
     return 0
 
 
