@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any, NamedTuple, NoReturn, Protocol, cast
 
 from pliant import __version__
+from pliant.cli.linux_only import LINUX_COMMANDS, require_linux
 from pliant.cli.output.streams import open_devnull, redirect_to_devnull, repair_standard_streams
 from pliant.errors import PliantError, UnsupportedEnvironment, UserError
 
@@ -129,6 +130,11 @@ def load_command(name: str) -> CommandModule:
 
 
 def _run_command(command_name: str, arguments: list[str]) -> int:
+    try:
+        if command_name in LINUX_COMMANDS:
+            require_linux(command_name)
+    except PliantError as error:
+        return _report_error(error)
     command = load_command(command_name)
     parser = CommandParser(
         prog=f"pliant {command_name}",
@@ -138,10 +144,12 @@ def _run_command(command_name: str, arguments: list[str]) -> int:
         allow_abbrev=False,
     )
     command.configure(parser)
+    arguments, program_arguments = _split_program_arguments(command, arguments)
     try:
         args = parser.parse_args(arguments)
     except SystemExit as exit_request:  # --help, or a usage error
         return int(exit_request.code or 0)
+    args.program_arguments = program_arguments
     try:
         code = command.execute(args)
         if isinstance(code, int):
@@ -155,6 +163,14 @@ def _run_command(command_name: str, arguments: list[str]) -> int:
         return _report_error(_first_expected_error(group))
     except OSError as error:
         return _report_error(_as_machine_error(error))
+
+
+def _split_program_arguments(command: CommandModule, arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Separate what follows `--`, if the command passes it to a program."""
+    if "--" not in arguments or not getattr(command, "TAKES_PROGRAM_ARGUMENTS", False):
+        return arguments, []
+    position = arguments.index("--")
+    return arguments[:position], arguments[position + 1 :]
 
 
 def _first_expected_error(group: BaseExceptionGroup[BaseException]) -> PliantError:
@@ -219,7 +235,8 @@ def _overview_text() -> str:
         f"Pliant {__version__}: elastic deep-learning jobs on a laptop or on any Kubernetes cluster.\n\n"
         f"Usage: pliant COMMAND [OPTIONS]\n\n{lines}\n"
         "Start here:\n"
-        "  pliant run examples/quickstart/job.yaml\n\n"
+        "  pliant run train.py --workers 2                         run your own script\n"
+        "  pliant new generic hello && pliant run hello/job.yaml   or a small example\n\n"
         "Run `pliant COMMAND --help` for the options of a command.\n"
     )
 
@@ -228,7 +245,7 @@ def _unknown_command_text(argv: list[str]) -> str:
     from difflib import get_close_matches
 
     word = argv[0]
-    if word.endswith((".yaml", ".yml")):
+    if word.endswith((".yaml", ".yml", ".py", ".ipynb")):
         hint = f"Did you mean `pliant run {' '.join(argv)}`?"
     elif close := get_close_matches(word, COMMAND_SUMMARIES, n=1):
         hint = f"Did you mean `pliant {close[0]}`?"

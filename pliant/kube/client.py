@@ -130,11 +130,16 @@ class KubeClient:
         subresource: str | None = None,
         name: str | None = None,
         strict: bool = False,
+        dry_run: bool = False,
         decode_as: type[T] = _DICT_TYPE,
     ) -> T:
-        """Create an object, or post to a subresource of the named one; `strict` rejects unknown fields."""
+        """Create an object, or post to a subresource of the named one.
+
+        `strict` rejects unknown fields. With `dry_run`, the server checks the object and does not store it.
+        """
         path = resource.path(namespace, name, subresource)
-        reply = await self._send(Request(method="POST", path=path, query=_write_query(strict), body=encode(body)))
+        query = _write_query(strict) | ({"dryRun": "All"} if dry_run else {})
+        reply = await self._send(Request(method="POST", path=path, query=query, body=encode(body)))
         return decode_object(reply.body, decode_as)
 
     async def replace(

@@ -62,11 +62,13 @@ def test_advice_names_the_python_and_the_directory_of_local_pods_and_the_image_o
     local = LocalPrograms.of_nodes([node])
     module, file = ["No module named 'torch'"], [f"python3: can't open file '{tmp_path}/a.py': [Errno 2] No such file"]
     assert suggest_fix(None, module, local).startswith(f"{python} has no module `torch`;")
+    assert f"{python} -m pip install torch, start Pliant in" in suggest_fix(None, module, local)
+    assert "pip install scikit-learn," in suggest_fix(None, ["No module named 'sklearn.svm'"], local)
     assert "--mount DIR:/PATH" in suggest_fix(None, module, local)
     assert suggest_fix(None, file, local).startswith(f"programs start in {tmp_path}; change it with --workspace")
     elsewhere = LocalPrograms.of_nodes([Node(metadata=ObjectMeta(name="n"))])
     assert suggest_fix(None, module, elsewhere) == (
-        "the Python of the image has no module `torch`: install it in the image"
+        "the Python of the image has no module `torch`: install `torch` in the image"
     )
     assert "the file must be in the image" in suggest_fix(None, file, elsewhere)
 

@@ -24,6 +24,7 @@ class ManifestSubmitter:
     def __init__(self, target: ClusterTarget, args: Namespace) -> None:
         self._target = target
         self._args = args
+        self._is_dry_run = getattr(args, "dry_run", None) == "server"
         self._resources: dict[tuple[str, str], Resource] = {}
 
     async def submit(self, manifests: list[Manifest]) -> list[JobObject]:
@@ -37,7 +38,9 @@ class ManifestSubmitter:
                 await self._create_or_update(manifest, resource, namespace)
                 continue
             job = parse_job_object(frontend, await self._create_or_replace_job(manifest, resource, namespace))
-            sys.stdout.write(f"{job.key.name}: submitted (pliant logs {job.key.name} -f, pliant why {job.key.name})\n")
+            next_steps = f"submitted (pliant logs {job.key.name} -f, pliant why {job.key.name})"
+            result = "accepted by the API server, not created (dry run)" if self._is_dry_run else next_steps
+            sys.stdout.write(f"{job.key.name}: {result}\n")
             sys.stdout.flush()
             jobs.append(job)
         return jobs
@@ -68,11 +71,14 @@ class ManifestSubmitter:
             body = {**manifest.raw, "metadata": {**manifest.raw["metadata"], "resourceVersion": version}}
             await self._target.client.replace(resource, namespace, manifest.name, body)
             result = "updated"
-        sys.stdout.write(f"{resource.kind.lower()}/{manifest.name}: {result}\n")
+        if not self._is_dry_run:
+            sys.stdout.write(f"{resource.kind.lower()}/{manifest.name}: {result}\n")
 
     async def _create(self, manifest: Manifest, resource: Resource, namespace: str | None) -> dict[str, Any]:
         try:
-            return await self._target.client.create(resource, namespace, manifest.raw, strict=True)
+            return await self._target.client.create(
+                resource, namespace, manifest.raw, strict=True, dry_run=self._is_dry_run
+            )
         except (BadRequest, Invalid) as error:
             raise to_invalid_input(manifest, error, {}) from error
         except NotFound:

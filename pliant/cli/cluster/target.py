@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, Namespace, _ArgumentGroup
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pliant.cli.local.state_dir import ClusterStateDir, RunningCluster
+from pliant.cli.input.local_cluster_options import parse_namespace_name
+from pliant.cli.linux_only import is_linux
 from pliant.cli.output.style import TerminalStyle
 from pliant.errors import Unreachable, UserError
 from pliant.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
+    from pliant.cli.local.state_dir import ClusterStateDir, RunningCluster
     from pliant.kube.client import KubeClient
     from pliant.kube.transport.http import ApiServerEndpoint
 
@@ -52,14 +54,16 @@ class LocalCluster(NamedTuple):
     command: str
 
 
-def add_target_options(parser: ArgumentParser, *, all_namespaces: bool = False) -> None:
+def add_target_options(parser: ArgumentParser, *, all_namespaces: bool = False) -> _ArgumentGroup:
     group = parser.add_argument_group("cluster")
     group.add_argument("--kubeconfig", type=Path, metavar="FILE", help="Path of the kubeconfig file")
     group.add_argument("--context", metavar="NAME", help="Context of the kubeconfig")
     group.add_argument("--cluster", metavar="NAME", help="Name of a local cluster")
-    group.add_argument("--namespace", "-n", metavar="NAME", help="Namespace of the jobs (default: that of the context)")
+    namespace: dict[str, Any] = {"type": parse_namespace_name, "metavar": "NAME"}
+    group.add_argument("--namespace", "-n", **namespace, help="Namespace of the jobs (default: that of the context)")
     if all_namespaces:
         group.add_argument("--all-namespaces", "-A", action="store_true", help="Use all namespaces")
+    return group
 
 
 @asynccontextmanager
@@ -108,6 +112,8 @@ def choose_kubeconfig(args: Namespace, environment: Mapping[str, str]) -> Kubeco
 
 def list_local_clusters(environment: Mapping[str, str]) -> list[LocalCluster]:
     """List the local clusters of this user: `default`, then others of `pliant up`, then those of `pliant run`."""
+    if not is_linux():
+        return []
     from pliant.cli.local.run_dir import list_active_run_dirs
 
     persistent = [
@@ -120,6 +126,8 @@ def list_local_clusters(environment: Mapping[str, str]) -> list[LocalCluster]:
 
 
 def list_running_persistent_clusters(environment: Mapping[str, str]) -> list[tuple[ClusterStateDir, RunningCluster]]:
+    from pliant.cli.local.state_dir import ClusterStateDir
+
     found = [(state_dir, state_dir.running_cluster()) for state_dir in ClusterStateDir.list_all(environment)]
     return [(state_dir, running) for state_dir, running in found if running is not None and running.kubeconfig]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterable, Sequence
-from signal import Signals
 from typing import NamedTuple
 
 from pliant.embedded.kubelet.environment.missing_directories import find_missing_directory, missing_directory_advice
@@ -31,8 +30,8 @@ class _Fix(NamedTuple):
 _LOG_PATTERN_FIXES = (
     _Fix(
         r"No module named '?(?P<name>[\w.]+)",
-        f"{{python}} has no module `{{name}}`; {_LOCAL_PROGRAMS}: install it, {_LOCAL_FIX}",
-        "the Python of the image has no module `{name}`: install it in the image",
+        f"{{python}} has no module `{{name}}`; {_LOCAL_PROGRAMS}: {{pip}} install {{package}}, {_LOCAL_FIX}",
+        "the Python of the image has no module `{name}`: install `{package}` in the image",
     ),
     _Fix(
         r"executable file not found|command not found|: not found$",
@@ -78,7 +77,16 @@ class LocalPrograms(NamedTuple):
 
     @property
     def python(self) -> str:
-        return shutil.which("python3", path=self.path) or "this Python"
+        return self._find_python() or "this Python"
+
+    @property
+    def pip(self) -> str:
+        """The command that installs packages for `python`."""
+        python = self._find_python()
+        return f"{python} -m pip" if python else "pip"
+
+    def _find_python(self) -> str | None:
+        return shutil.which("python3", path=self.path)
 
 
 def suggest_fix(container_exit: PodExit | None, log_tail: Sequence[str], local: LocalPrograms | None) -> str:
@@ -90,11 +98,32 @@ def suggest_fix(container_exit: PodExit | None, log_tail: Sequence[str], local: 
         return missing_directory_advice(directory)
     for fix in _LOG_PATTERN_FIXES:
         if match := re.search(fix.pattern, text, re.MULTILINE):
+            words = match.groupdict()
+            words["package"] = package_of(words.get("name", ""))
             if local is None:
-                return (fix.remote or fix.local).format(**match.groupdict())
-            return fix.local.format(python=local.python, workspace=local.workspace, **match.groupdict())
+                return (fix.remote or fix.local).format(**words)
+            return fix.local.format(python=local.python, pip=local.pip, workspace=local.workspace, **words)
     code = container_exit.code if container_exit else None
     return explain_exit(container_exit) if code and code >= MIN_STANDARD_EXIT_CODE else ""
+
+
+# the packages of modules that many training programs import, where the names differ
+_PACKAGES_BY_MODULE = {
+    "cv2": "opencv-python",
+    "google.protobuf": "protobuf",
+    "paddle": "paddlepaddle",
+    "PIL": "pillow",
+    "pytorch_lightning": "pytorch-lightning",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "yaml": "PyYAML",
+}
+
+
+def package_of(module: str) -> str:
+    """Return the package to install for a module, such as `scikit-learn` for `sklearn.svm`."""
+    top_level = module.partition(".")[0]
+    return _PACKAGES_BY_MODULE.get(module) or _PACKAGES_BY_MODULE.get(top_level, top_level)
 
 
 def explain_start_failure(group: str, failure: StartFailure, local: LocalPrograms | None) -> str:
@@ -111,18 +140,19 @@ _EXIT_CODE_MEANINGS = {
     127: "127: the shell did not find the program; check that it is in the image and on the PATH",
     128: "128: the container could not start the program",
 }
+# by their numbers on Linux, where pods run; this machine may have others
 _SIGNAL_MEANINGS = {
-    Signals.SIGABRT: "the program aborted: a failed assertion, or an error in a native library such as NCCL",
-    Signals.SIGBUS: "mapped memory was not available; most often /dev/shm is too small or a disk is full",
-    Signals.SIGFPE: "an arithmetic error in native code, such as a division by zero",
-    Signals.SIGHUP: "its terminal or parent process ended",
-    Signals.SIGILL: "the program uses an instruction that this CPU does not have; it was built for another CPU",
-    Signals.SIGINT: "it was interrupted",
-    Signals.SIGKILL: "the kernel killed it for lack of memory, or a user or process sent SIGKILL",
-    Signals.SIGPIPE: "it wrote to a pipe or connection that was closed",
-    Signals.SIGSEGV: "an invalid memory access: an error in native code, or mismatched libraries",
-    Signals.SIGTERM: "it was asked to stop, as the kubelet does when a pod is deleted",
-    Signals.SIGXCPU: "it exceeded its CPU time limit",
+    6: "the program aborted: a failed assertion, or an error in a native library such as NCCL",
+    7: "mapped memory was not available; most often /dev/shm is too small or a disk is full",
+    8: "an arithmetic error in native code, such as a division by zero",
+    1: "its terminal or parent process ended",
+    4: "the program uses an instruction that this CPU does not have; it was built for another CPU",
+    2: "it was interrupted",
+    9: "the kernel killed it for lack of memory, or a user or process sent SIGKILL",
+    13: "it wrote to a pipe or connection that was closed",
+    11: "an invalid memory access: an error in native code, or mismatched libraries",
+    15: "it was asked to stop, as the kubelet does when a pod is deleted",
+    24: "it exceeded its CPU time limit",
 }
 
 
@@ -133,9 +163,6 @@ def explain_exit(container_exit: PodExit | None) -> str:
     if container_exit.reason == "OOMKilled":
         return "it used more memory than its limit"
     if container_exit.code > 128:
-        try:
-            return _SIGNAL_MEANINGS.get(Signals(container_exit.code - 128), "")
-        except ValueError:
-            return ""
+        return _SIGNAL_MEANINGS.get(container_exit.code - 128, "")
     own_code = f"{container_exit.code} is specific to the program; see its last log lines"
     return _EXIT_CODE_MEANINGS.get(container_exit.code, own_code)

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from pliant.cli.input.mistaken_inputs import suggest_for_unreadable_path, suggest_for_workload
 from pliant.cli.input.problems import InputProblem, InvalidInput, SourceLocation, input_error
 from pliant.cli.input.yaml_reader import MAX_FILE_BYTES, YamlDocument, parse_documents
 
@@ -58,7 +59,7 @@ def load_manifests(paths: Sequence[str]) -> list[Manifest]:
         for manifest in _parse_objects(document, document.value, "")
     ]
     if not manifests:
-        fix = "add a job; examples/quickstart/job.yaml is an example"
+        fix = "add a job: `pliant new generic NAME` creates an example"
         raise input_error(f"{', '.join(paths)} contains no objects", fix=fix)
     if duplicates := _duplicate_problems(manifests):
         raise InvalidInput(duplicates)
@@ -66,14 +67,16 @@ def load_manifests(paths: Sequence[str]) -> list[Manifest]:
 
 
 def _read_file(path: str) -> bytes:
+    if path == STDIN_PATH:
+        return sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
+    problem, fix = suggest_for_unreadable_path(path)
+    if problem:
+        raise input_error(problem, location=SourceLocation(source=path), fix=fix)
     try:
-        if path == STDIN_PATH:
-            return sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
         with Path(path).open("rb") as file:
             return file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         fix = "check the path" if isinstance(error, FileNotFoundError) else ""
-        fix = f"specify the files in it: {path.rstrip('/')}/*.yaml" if isinstance(error, IsADirectoryError) else fix
         raise input_error(f"cannot read: {error.strerror}", location=SourceLocation(source=path), fix=fix) from None
 
 
@@ -123,6 +126,8 @@ def unserved_kind_problems(manifests: Iterable[Manifest], served: Collection[tup
 
 
 def _unserved_kind_problem(manifest: Manifest, served: Collection[tuple[str, str]]) -> InputProblem:
+    if fix := suggest_for_workload(manifest.raw):
+        return manifest.field_problem(f"a {manifest.kind} is not a training job", "kind", fix)
     kinds = sorted({kind for _, kind in served})
     versions = sorted(version for version, kind in served if kind == manifest.kind)
     if versions:

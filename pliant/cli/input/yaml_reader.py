@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from pliant.cli.input.mistaken_inputs import suggest_for_template
 from pliant.cli.input.problems import InvalidInput, SourceLocation, input_error
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
@@ -124,7 +125,8 @@ class _NodeConverter:
         seen: set[str] = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                raise self._error_at(key, "a key must be a scalar")
+                fix = suggest_for_template("{{") if isinstance(key, yaml.MappingNode) else ""
+                raise self._error_at(key, "a key must be a scalar", fix)
             if key.value in seen and key.value != "<<":
                 raise self._error_at(key, f"duplicate key `{key.value}`")
             seen.add(key.value)
@@ -148,10 +150,9 @@ class _NodeConverter:
             return value
         raise self._error_at(node, f"`{node.value}` is not a JSON value")
 
-    def _error_at(self, node: yaml.Node, message: str) -> InvalidInput:
-        return input_error(
-            message, location=_source_location(self._source, self._lines, node.start_mark, _node_width(node))
-        )
+    def _error_at(self, node: yaml.Node, message: str, fix: str = "") -> InvalidInput:
+        location = _source_location(self._source, self._lines, node.start_mark, _node_width(node))
+        return input_error(message, location=location, fix=fix)
 
 
 def _source_location(source: str, lines: list[str], mark: Any, width: int) -> SourceLocation:
@@ -206,5 +207,6 @@ def _syntax_error(source: str, lines: list[str], error: yaml.MarkedYAMLError) ->
     mark = error.problem_mark or error.context_mark
     location = _source_location(source, lines, mark, 1) if mark else SourceLocation(source=source)
     message = f"{error.context or ''} {error.problem or ''}"
-    fix = next((fix for text, char, fix in _SYNTAX_HINTS if text in message and char in location.text), "")
+    fix = suggest_for_template("\n".join(lines))
+    fix = fix or next((fix for text, char, fix in _SYNTAX_HINTS if text in message and char in location.text), "")
     return input_error(f"not valid YAML: {error.problem or error}", location=location, fix=fix)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -55,6 +55,8 @@ class RunPlan:
     timeout: timedelta | None
     style: TerminalStyle
     autoscale: AutoscaleOptions | None = None
+    notes: Sequence[str] = ()
+    """What to tell the user first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,24 @@ def add_output_option(parser: ArgumentParser, formats: Sequence[str] = OUTPUT_FO
     parser.add_argument("--output", "-o", choices=formats, default=formats[0], metavar="FORMAT", help=text)
 
 
+def add_dry_run_options(parser: ArgumentParser) -> None:
+    group = parser.add_argument_group("dry run")
+    dry_run: dict[str, Any] = {"nargs": "?", "const": "client", "choices": ("client", "server")}
+    dry_run_help = "Print the objects and run nothing; with `server`, let the API server check them"
+    group.add_argument("--dry-run", **dry_run, metavar="client|server", help=dry_run_help)
+    group.add_argument("--output", "-o", choices=("yaml", "json"), default="yaml", help="Format of --dry-run (yaml)")
+
+
+def print_manifests(output_format: str, objects: Sequence[dict[str, Any]]) -> None:
+    """Print objects as they would stand in a file."""
+    if output_format == "json":
+        print_objects("json", objects, is_single=len(objects) == 1)
+        return
+    from pliant.cli.output.manifest_yaml import dump_manifest
+
+    sys.stdout.write("---\n".join(map(dump_manifest, objects)))
+
+
 def format_json_or_yaml(output_format: str, value: Any) -> str:
     if output_format == "json":
         return json.dumps(value, indent=2, ensure_ascii=False) + "\n"

@@ -24,6 +24,12 @@ class _ManifestDumper(_BaseDumper):  # type: ignore[misc]
         node: yaml.Node = super().represent_sequence(tag, items, flow_style=True if is_short else flow_style)
         return node
 
+    def represent_scalar(self, tag: str, value: Any, style: str | None = None) -> yaml.Node:
+        # A file in a ConfigMap stays readable.
+        style = "|" if isinstance(value, str) and "\n" in value else style
+        node: yaml.Node = super().represent_scalar(tag, value, style=style)
+        return node
+
 
 DUMP_OPTIONS: dict[str, Any] = {
     "Dumper": _ManifestDumper,

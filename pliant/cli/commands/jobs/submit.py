@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING
 
-from pliant.cli.cluster.target import CLUSTER_SELECTION_HELP, ClusterTarget, add_target_options, connect_target
-from pliant.cli.cluster.waiting import UNLIMITED_WAIT_TIMEOUT, add_wait_options, wait_for_job
-from pliant.cli.output.style import TerminalStyle
-
-if TYPE_CHECKING:
-    from pliant.cli.cluster.job_lookup import JobObject
+from pliant.cli.cluster.target import CLUSTER_SELECTION_HELP, add_target_options, connect_target
+from pliant.cli.cluster.waiting import UNLIMITED_WAIT_TIMEOUT, add_wait_options
 
 DESCRIPTION = "Create jobs, and create or update the objects they need, on a running cluster."
 EPILOG = f"""\
@@ -40,6 +33,7 @@ def configure(parser: ArgumentParser) -> None:
 
 async def execute(args: Namespace) -> int:
     from pliant.cli.cluster.apply import kind_registry_for_manifests
+    from pliant.cli.cluster.job_end import follow_logs, report_end
     from pliant.cli.cluster.submission import ManifestSubmitter
     from pliant.cli.input.manifest_checks import check_jobs_and_plans
     from pliant.cli.input.manifests import load_manifests
@@ -49,35 +43,10 @@ async def execute(args: Namespace) -> int:
     async with connect_target(args) as target:
         check_jobs_and_plans(manifests, kind_registry_for_manifests(manifests), target.default_namespace)
         jobs = await ManifestSubmitter(target, args).submit(manifests)
-        codes = [await _wait_for_end(target, job, args) for job in jobs] if args.wait or args.follow else []
+        codes = []
+        for job in jobs:
+            if args.follow:
+                await follow_logs(target, job)
+            if args.follow or args.wait:
+                codes.append(await report_end(target, job, args.timeout))
     return 1 if 1 in codes else next((code for code in codes if code), 0)
-
-
-async def _wait_for_end(target: ClusterTarget, job_object: JobObject, args: Namespace) -> int:
-    """Wait until a job has ended, print the result, and return the exit code."""
-    from pliant.cli.local.run_result import UNSUCCESSFUL_PHASE_EXITS
-    from pliant.cli.output.log_reader import JobLogPrinter
-    from pliant.model.state import JobPhase
-
-    if args.follow:
-        no_filter = {"group": None, "rank": None, "container": None, "tail": None, "since": None}
-        log_args = Namespace(**no_filter, prefix=True, previous=False, follow=True)
-        async with asyncio.TaskGroup() as tasks:
-            await JobLogPrinter(target.client, job_object, log_args, sys.stdout).follow(tasks)
-
-    def has_ended(latest: JobObject | None) -> bool:
-        return latest is None or (latest.state is not None and latest.state.phase.is_final)
-
-    latest = await wait_for_job(target, job_object, has_ended, args.timeout, "ended")
-    style = TerminalStyle.for_stream(sys.stderr)
-    if latest is None or latest.state is None:
-        sys.stderr.write(f"{style.red('✘')} {job_object.key.name} was deleted before it finished\n")
-        return 1
-    if latest.state.phase is JobPhase.SUCCEED:
-        sys.stderr.write(f"{style.green('✔')} {job_object.key.name} succeeded\n")
-        return 0
-    code, result = UNSUCCESSFUL_PHASE_EXITS[latest.state.phase]
-    sys.stderr.write(
-        f"{style.red('✘')} {job_object.key.name} {result}: {latest.message} (pliant why {job_object.key.name})\n"
-    )
-    return code

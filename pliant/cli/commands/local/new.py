@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pliant.errors import UserError
-
-if TYPE_CHECKING:
-    pass
 
 DESCRIPTION = "Create a starter job: NAME/job.yaml and the training program NAME/train.py. No file is overwritten."
 EPILOG = """\
@@ -24,7 +19,6 @@ examples:
   pliant new pytorch bert --kind kubeflow         a PyTorchJob of kubeflow.org/v1
   pliant new tensorflow mnist --out jobs/mnist
 """
-MAX_JOB_NAME_LENGTH = 40  # pod names append the group and index, and end at 63 characters
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -40,11 +34,10 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def execute(args: Namespace) -> int:
+    from pliant.cli.input.job_names import check_job_name
     from pliant.cli.starters import STARTERS_BY_FRAMEWORK, render_starter_job, starter_program_files
 
-    if len(args.name) > MAX_JOB_NAME_LENGTH or not re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", args.name):
-        rule = f"use a-z, 0-9 and `-`, start with a letter, at most {MAX_JOB_NAME_LENGTH} characters"
-        raise UserError(f"`{args.name}` is not a valid name; {rule}")
+    check_job_name(args.name)
     starter = STARTERS_BY_FRAMEWORK[args.framework]
     kind = str(args.kind or starter.kinds[0])
     if kind not in starter.kinds:

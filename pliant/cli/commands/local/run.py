@@ -1,4 +1,4 @@
-"""`pliant run`: runs the jobs of manifest files on a temporary local cluster."""
+"""`pliant run`: runs a script, or the jobs of manifest files, on a temporary local cluster."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -20,9 +20,10 @@ from pliant.cli.input.local_cluster_options import (
     current_dir,
     parse_duration_option,
     parse_existing_dir,
-    parse_namespace_name,
 )
 from pliant.cli.input.problems import SourceLocation, first_pliant_error, input_error
+from pliant.cli.linux_only import require_linux
+from pliant.cli.output.formats import print_manifests
 from pliant.cli.output.streams import redirect_to_devnull
 from pliant.cli.output.style import TerminalStyle
 from pliant.cli.shutdown import StopSignalHandler, handle_stop_signals, run_with_signals_deferred
@@ -35,10 +36,15 @@ if TYPE_CHECKING:
     from pliant.cli.output.run_view import RunView
     from pliant.embedded.cluster import ClusterConfig
 
-DESCRIPTION = "Run jobs on this machine until they finish. The exit code reports how they ended."
+TAKES_PROGRAM_ARGUMENTS = True
+DESCRIPTION = "Run a Python script, or the jobs of YAML files, until they finish. The exit code reports how they ended."
 EPILOG = """\
 The command starts a local cluster without root and without containers: pods are processes of the user, each with its
 own IP address and host name. The cluster is deleted when the jobs have finished.
+
+A script (FILE.py) becomes a job: Pliant recognizes its framework by its imports and starts the workers with the
+environment of this framework and the `python3` on your PATH. --dry-run prints the job. With --context, --kubeconfig
+or --cluster, the job runs on that cluster; the script and the local modules that it imports are sent along.
 
 exit codes:
   0    every job succeeded
@@ -51,6 +57,11 @@ exit codes:
   130  interrupted by Ctrl-C (a second Ctrl-C exits immediately)
 
 examples:
+  pliant run train.py                             run a script
+  pliant run train.py --workers 4 -- --lr 0.1     with four workers; arguments of the script follow `--`
+  pliant run train.py --elastic 2..8              with two workers, which may be scaled to eight
+  pliant run train.py --workers 4 --dry-run > job.yaml      print the job, to edit and keep it
+  pliant run train.py --workers 4 --gpus 1 --context prod --image pytorch/pytorch     run it on a cluster
   pliant run job.yaml                             run a job and show its logs
   pliant run job.yaml --timeout 10m               for at most ten minutes
   pliant run job.yaml --nodes 4 --node-cpu 8      on four nodes with eight CPUs each
@@ -63,45 +74,58 @@ A program reports its progress by printing lines such as `pliant: step=120 total
 
 
 def configure(parser: ArgumentParser) -> None:
+    from pliant.cli.cluster.target import add_target_options
     from pliant.cli.input.autoscale_options import add_autoscale_options
+    from pliant.cli.input.script_options import add_script_options
+    from pliant.cli.output.formats import add_dry_run_options
 
-    parser.add_argument(
-        "files", nargs="+", metavar="FILE", help="YAML file with jobs and the objects they need; - reads standard input"
-    )
+    files_help = "Python script, or YAML files with jobs and the objects they need; - reads YAML from standard input"
+    parser.add_argument("files", nargs="+", metavar="FILE", help=files_help)
     set_help = "Set a field of the jobs, such as spec.replicaSpecs.worker.replicas=4; can be repeated"
     parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", help=set_help)
     timeout_help = "Stop the run after this time, such as 90s or 10m"
     parser.add_argument("--timeout", type=parse_duration_option, metavar="TIME", help=timeout_help)
-    name: dict[str, Any] = {"type": parse_namespace_name, "default": "default", "metavar": "NAME"}
-    parser.add_argument("--namespace", "-n", **name, help="Namespace of objects that do not name one (default)")
     parser.add_argument("--logs", action=BooleanOptionalAction, default=True, help="Show the logs of the jobs (yes)")
     parser.add_argument("--quiet", "-q", action="store_true", help="Print only the result")
     workspace_help = "Working directory of programs and root of hostPath volumes (default: the directory of FILE)"
     parser.add_argument("--workspace", type=parse_existing_dir, metavar="DIR", help=workspace_help)
     parser.add_argument("--data", type=Path, metavar="DIR", help="New or empty directory for the data of the cluster")
     parser.add_argument("--keep", action="store_true", help="Keep the data of the cluster and print its location")
+    add_dry_run_options(parser)
+    add_script_options(parser)
+    ship_help = "Send the script and the local modules that it imports to the cluster (yes)"
+    add_target_options(parser).add_argument("--ship", action=BooleanOptionalAction, default=True, help=ship_help)
     add_local_cluster_options(parser)
     add_autoscale_options(parser)
 
 
-def execute(args: Namespace) -> int:
+def execute(args: Namespace) -> int | Coroutine[Any, Any, int]:
     from pliant.cli.cluster.apply import kind_registry_for_manifests
     from pliant.cli.input.autoscale_options import autoscale_options
     from pliant.cli.input.manifest_checks import check_runnable_locally
-    from pliant.cli.input.manifests import load_manifests
-    from pliant.cli.input.set_option import with_job_fields_set
+    from pliant.cli.input.script_options import load_job_input
     from pliant.cli.local.run_session import RunPlan
 
-    manifests = with_job_fields_set(load_manifests(args.files), args.set)
-    catalog = kind_registry_for_manifests(manifests)
-    check_runnable_locally(manifests, catalog, args.namespace)
+    if args.kubeconfig or args.context or args.cluster or args.dry_run == "server":
+        from pliant.cli.cluster.script_submission import run_on_cluster
+
+        return run_on_cluster(args)
+    namespace = args.namespace or "default"
+    job_input = load_job_input(args)
+    catalog = kind_registry_for_manifests(job_input.manifests)
+    check_runnable_locally(job_input.manifests, catalog, namespace)
+    if args.dry_run:
+        print_manifests(args.output, [manifest.raw for manifest in job_input.manifests])
+        return 0
+    require_linux("run")
     plan = RunPlan(
-        manifests=manifests,
+        manifests=job_input.manifests,
         kind_registry=catalog,
-        namespace=args.namespace,
+        namespace=namespace,
         timeout=args.timeout,
         style=TerminalStyle.for_stream(sys.stderr),
         autoscale=autoscale_options(args),
+        notes=job_input.notes,
     )
     with _data_dir(args) as data_dir:
         return run_with_signals_deferred(_run_session(args, plan, data_dir))
@@ -138,6 +162,8 @@ async def _run_session(args: Namespace, plan: RunPlan, data_dir: Path) -> int:
         stop.on_stop = lambda: view.show_note("stopping…")
         configure_logging(path=data_dir / "pliant.log", extra_handler=ErrorNotifier(view.show_note))
         view.open()
+        for note in plan.notes:
+            view.show_note(note)
         try:
             result = await _run_jobs(plan, config, view, started_at)
         except asyncio.CancelledError:
@@ -195,7 +221,9 @@ def _workspace_dir(args: Namespace) -> Path:
     if args.workspace is not None:
         return Path(args.workspace).absolute()
     first_file = str(args.files[0])
-    return current_dir() if first_file == "-" else Path(first_file).absolute().parent
+    # A script runs in the current directory, like a program that the user starts.
+    is_in_current_dir = first_file == "-" or first_file.endswith(".py")
+    return current_dir() if is_in_current_dir else Path(first_file).absolute().parent
 
 
 def _print_result(text: str) -> None:

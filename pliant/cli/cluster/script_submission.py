@@ -1,0 +1,106 @@
+"""Runs a script on a cluster: submits its job with its code, and follows it to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import sys
+from argparse import Namespace
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from pliant.cli.cluster.apply import kind_registry_for_manifests
+from pliant.cli.cluster.job_end import follow_logs, report_end
+from pliant.cli.cluster.job_lookup import JobObject
+from pliant.cli.cluster.submission import ManifestSubmitter
+from pliant.cli.cluster.target import ClusterTarget, connect_target
+from pliant.cli.cluster.waiting import UNLIMITED_WAIT_TIMEOUT
+from pliant.cli.input.manifest_checks import check_jobs_and_plans
+from pliant.cli.input.manifests import Manifest
+from pliant.cli.input.problems import input_error
+from pliant.cli.input.script_code import CODE_DIR, build_code_config_map, read_code, with_code_mounted
+from pliant.cli.input.script_job import as_manifest
+from pliant.cli.input.script_options import JobInput, is_script, load_job_input
+from pliant.cli.output.formats import print_manifests
+from pliant.errors import ApiError
+from pliant.kube.resources import CONFIG_MAPS
+
+
+async def run_on_cluster(args: Namespace) -> int:
+    """Run the script of a command on the cluster of its options; Ctrl-C leaves the job running."""
+    if not is_script(args):
+        fix = f"submit them: pliant submit {' '.join(args.files)} --follow"
+        raise input_error("--context, --kubeconfig, --cluster and --dry-run=server apply to scripts (FILE.py)", fix=fix)
+    job_input = load_shipped_script(args)
+    if args.dry_run == "client":
+        print_manifests(args.output, [manifest.raw for manifest in job_input.manifests])
+        return 0
+    async with connect_target(args) as target:
+        check_jobs_and_plans(
+            job_input.manifests, kind_registry_for_manifests(job_input.manifests), target.default_namespace
+        )
+        for note in job_input.notes:
+            sys.stderr.write(f"{note}\n")
+        job = await submit_script(target, args, job_input)
+        if args.dry_run:
+            return 0
+        try:
+            if args.logs and not args.quiet:
+                await follow_logs(target, job)
+            return await report_end(target, job, args.timeout or UNLIMITED_WAIT_TIMEOUT)
+        except asyncio.CancelledError:
+            name = job.key.name
+            sys.stderr.write(f"{name} is still running: pliant logs {name} -f, or stop it: pliant delete {name}\n")
+            raise
+
+
+def load_shipped_script(args: Namespace) -> JobInput:
+    """Build the job of a script for a cluster, with a ConfigMap of its code unless `--no-ship` is set."""
+    if not args.image:
+        fix = "name an image that has Python and the framework, for example --image python:3.12-slim"
+        raise input_error("--image is required to run a script on a cluster", fix=fix)
+    job_input = load_job_input(args, code_dir=CODE_DIR if args.ship else "")
+    job = job_input.script_job
+    if job is None or not args.ship:
+        return job_input
+    contents = read_code(job.imports)
+    [manifest] = job_input.manifests  # with the fields of --set
+    name = f"{manifest.name}-code-{secrets.token_hex(3)}"
+    script = str(job.imports.script)
+    raws = [build_code_config_map(name, contents), with_code_mounted(manifest.raw, name, contents)]
+    return replace(job_input, manifests=[as_manifest(raw, script) for raw in raws])
+
+
+async def submit_script(target: ClusterTarget, args: Namespace, job_input: JobInput) -> JobObject:
+    """Create the job and the ConfigMap of its code, which is deleted with the job."""
+    code = [manifest for manifest in job_input.manifests if manifest.kind == CONFIG_MAPS.kind]
+    submitter = ManifestSubmitter(target, args)
+    try:
+        [job] = await submitter.submit(job_input.manifests)
+    except BaseException:
+        # Without its job, nothing would delete the code.
+        for manifest in code:
+            with suppress(ApiError):
+                await target.client.delete(CONFIG_MAPS, _namespace(target, manifest), manifest.name)
+        raise
+    if args.dry_run:
+        return job
+    for manifest in code:
+        patch = {"metadata": {"ownerReferences": [_owner_reference(job)]}}
+        await target.client.patch(CONFIG_MAPS, _namespace(target, manifest), manifest.name, patch)
+    return job
+
+
+def _namespace(target: ClusterTarget, manifest: Manifest) -> str:
+    return manifest.namespace or target.default_namespace
+
+
+def _owner_reference(job: JobObject) -> dict[str, Any]:
+    frontend = job.frontend
+    return {
+        "apiVersion": f"{frontend.group}/{frontend.version}",
+        "kind": frontend.kind,
+        "name": job.key.name,
+        "uid": job.uid,
+    }
