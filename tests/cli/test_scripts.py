@@ -12,8 +12,8 @@ from pliant.cli.cluster.apply import kind_registry_for_manifests
 from pliant.cli.input.manifest_checks import check_runnable_locally
 from pliant.cli.input.problems import InvalidInput
 from pliant.cli.input.script_code import MAX_CODE_BYTES, build_code_config_map, read_code, with_code_mounted
-from pliant.cli.input.script_imports import find_imports
-from pliant.cli.input.script_job import SCRIPT_FRAMEWORKS, ScriptJob, ScriptOptions, build_script_job
+from pliant.cli.input.script_imports import SCRIPT_FRAMEWORKS, find_imports
+from pliant.cli.input.script_job import ScriptJob, ScriptOptions, build_script_job
 from pliant.cli.main import main
 from tests.cli.ordinary_user import OrdinaryUser
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from pliant.cli.input.problems import SourceLocation, input_error
 
+GENERIC = "generic"
+SCRIPT_FRAMEWORKS = (GENERIC, "pytorch", "tensorflow", "mxnet", "paddle", "jax", "xgboost", "deepspeed", "mpi")
 MAX_SCRIPT_BYTES = 4 * 1024 * 1024
 
 # In order of precedence: a script for DeepSpeed or MPI imports the framework that computes, too.

@@ -11,17 +11,15 @@ from typing import Any
 from pliant.cli.input.job_names import MAX_JOB_NAME_LENGTH, check_job_name
 from pliant.cli.input.manifests import Manifest
 from pliant.cli.input.problems import input_error
-from pliant.cli.input.script_imports import ScriptImports, find_imports
+from pliant.cli.input.script_imports import GENERIC, ScriptImports, find_imports
 from pliant.cli.starters import STARTERS_BY_FRAMEWORK
 
-GENERIC = "generic"
 MAX_WORKERS = 10_000
 ELASTIC_RESTARTS = 3
 CONTAINER_NAME = "aitj-main"
 GPU_RESOURCE = "nvidia.com/gpu"
 
 DEEPSPEED_IMAGE = "deepspeed/deepspeed"
-SCRIPT_FRAMEWORKS = (GENERIC, "pytorch", "tensorflow", "mxnet", "paddle", "jax", "xgboost", "deepspeed", "mpi")
 _TORCH_FRAMEWORKS = ("pytorch", "deepspeed")
 TORCHRUN = ("-m", "torch.distributed.run")  # the program `torchrun` may belong to another Python
 # torchrun forms a new group whenever a worker joins or leaves; workers without a framework are independent.

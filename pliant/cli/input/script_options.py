@@ -6,12 +6,15 @@ import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pliant.cli.input.local_cluster_options import parse_non_negative_int, parse_positive_int
-from pliant.cli.input.manifests import Manifest, load_manifests
 from pliant.cli.input.problems import SourceLocation, input_error
-from pliant.cli.input.script_job import SCRIPT_FRAMEWORKS, ScriptJob, ScriptOptions, build_script_job
-from pliant.cli.input.set_option import with_job_fields_set
+from pliant.cli.input.script_imports import SCRIPT_FRAMEWORKS
+
+if TYPE_CHECKING:
+    from pliant.cli.input.manifests import Manifest
+    from pliant.cli.input.script_job import ScriptJob, ScriptOptions
 
 SCRIPT_SUFFIX, NOTEBOOK_SUFFIX = ".py", ".ipynb"
 # the options that only scripts have, and what to do instead in a YAML file
@@ -68,8 +71,13 @@ def is_script(args: Namespace) -> bool:
 
 def load_job_input(args: Namespace, *, code_dir: str = "") -> JobInput:
     """Read the files of a command, or build the job of its script; `code_dir` is where the cluster finds the script."""
+    from pliant.cli.input.manifests import load_manifests
+    from pliant.cli.input.set_option import with_job_fields_set
+
     _check_file_names(args.files)
     if is_script(args):
+        from pliant.cli.input.script_job import build_script_job
+
         job = build_script_job(_script_options(args, code_dir))
         return JobInput(manifests=with_job_fields_set(job.manifests, args.set), script_job=job)
     _check_no_script_options(args)
@@ -77,6 +85,8 @@ def load_job_input(args: Namespace, *, code_dir: str = "") -> JobInput:
 
 
 def _script_options(args: Namespace, code_dir: str) -> ScriptOptions:
+    from pliant.cli.input.script_job import ScriptOptions
+
     return ScriptOptions(
         script=Path(args.files[0]),
         arguments=tuple(args.program_arguments),
