@@ -39,7 +39,6 @@ def replaced(replica: str, words: str) -> Message:
     return message(MessageReason.DISRUPTED_REPLACED, [cause])
 
 
-@pytest.mark.on_real
 async def test_whoever_is_ended_by_its_node_comes_back_and_costs_nothing(scene: Scene) -> None:
     rows = {f"{policy or 'unset'}-{reason}".lower(): (policy, reason) for policy, reason in product(POLICIES, WORDS)}
 

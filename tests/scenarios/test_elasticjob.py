@@ -220,7 +220,6 @@ def _within(found: object, *path: str) -> object:
     return found
 
 
-@pytest.mark.on_real
 async def test_plans_say_who_the_members_are(client: KubeClient) -> None:
     async with elastic_scene(client) as (scene, nodes):
         await side_by_side(

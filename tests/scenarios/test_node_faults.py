@@ -185,7 +185,6 @@ async def test_new_pods_wait_for_a_node_whose_bad_gpu_nobody_names_and_cost_noth
         }
 
 
-@pytest.mark.on_real
 async def test_a_node_that_withdraws_a_bad_gpu_keeps_later_pods_and_those_with_good_ones(scene: Scene) -> None:
     async with paper_nodes(scene, 2, gpus=8) as nodes:
         bad, good = nodes.names
