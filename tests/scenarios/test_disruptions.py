@@ -5,8 +5,6 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-import pytest
-
 from pliant.kube.codec import WatchEventType
 from pliant.model.messages import NO_MESSAGE, Message, MessageReason, message
 from tests.scenarios.jobs import FOREVER, Manifest, group, job
