@@ -292,7 +292,10 @@ async def _serve_https(
     """Serve the API on a loopback port; yield the server and its URL, and write the kubeconfig."""
     token = secrets.token_urlsafe(32)
     async with HttpsServer.start(
-        api, admin_token=token, ssl_context=certificate.create_ssl_context(), allowed_hosts=POD_FACING_API_ADDRESSES
+        api,
+        admin_token=token,
+        create_ssl_context=certificate.create_ssl_context,
+        allowed_hosts=POD_FACING_API_ADDRESSES,
     ) as https_server:
         listener = bind_loopback_socket(config.port)
         url = f"https://127.0.0.1:{listener.getsockname()[1]}"

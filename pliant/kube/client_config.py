@@ -9,7 +9,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from pliant.errors import NoCluster, UserError
 from pliant.kube.auth.credentials import (
@@ -26,6 +25,7 @@ from pliant.kube.auth.exec_plugin import EXEC_CREDENTIAL_API_VERSIONS, ExecCrede
 from pliant.kube.auth.kubeconfig import KubeconfigEntry, SelectedContext, kubeconfig_env_paths, select_context
 from pliant.kube.auth.tls import TlsConfig
 from pliant.kube.transport.http import ApiServerEndpoint, HttpTransport
+from pliant.kube.transport.proxies import proxy_from_environment
 
 SERVICE_ACCOUNT_DIR = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 KUBECONFIG_PATH_IN_HOME = Path(".kube") / "config"
@@ -210,11 +210,3 @@ def _impersonation_headers(user: KubeconfigEntry) -> Iterator[tuple[str, str]]:
     for key in extra.values if extra else ():
         for value in extra.get_text_list(key) if extra else ():
             yield f"Impersonate-Extra-{key}", value
-
-
-def proxy_from_environment(url: str) -> str | None:
-    """Return the proxy for a URL from the environment; None for the local host."""
-    address = urlsplit(url)
-    host = address.hostname or ""
-    is_local = host == "localhost" or host.startswith("127.") or host == "::1"
-    return None if is_local or proxy_bypass(host) else getproxies().get(address.scheme)

@@ -84,6 +84,12 @@ def test_small_commands_load_no_large_library() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def test_a_local_cluster_loads_its_web_server_only_for_a_client() -> None:
+    code = "import sys, pliant.cli.local.run_session, pliant.embedded.cluster\nprint('aiohttp' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
 def record(**fields: object) -> logging.LogRecord:
     return logging.makeLogRecord({"name": "pliant.x", "levelname": "INFO", "msg": "pod deleted", **fields})
 

@@ -184,7 +184,7 @@ class Reachable:
 async def reachable(api: ApiServer, folder: Path) -> AsyncIterator[Reachable]:
     """Serve an API server over HTTPS, and write a kubeconfig to `folder`."""
     identity = ensure_serving_certificate(folder / "tls", SystemClock().now())
-    async with HttpsServer.start(api, admin_token=TOKEN, ssl_context=identity.create_ssl_context()) as front:
+    async with HttpsServer.start(api, admin_token=TOKEN, create_ssl_context=identity.create_ssl_context) as front:
         listener = bind_loopback_socket()
         url = f"https://127.0.0.1:{listener.getsockname()[1]}"
         await front.add_listener(listener)

@@ -263,7 +263,7 @@ async def test_a_watcher_that_leaves_is_forgotten(https: HttpsFixture) -> None:
         await wait_until(lambda: len(history._waiting) == 1)
         answer.close()
     await wait_until(lambda: len(history._waiting) == 0)
-    assert https.at.front._stream_tasks == set()
+    assert (await https.at.front.load())._stream_tasks == set()
 
 
 async def test_a_reader_that_leaves_in_the_middle_is_no_error(
@@ -272,12 +272,12 @@ async def test_a_reader_that_leaves_in_the_middle_is_no_error(
     client = KubeClient(https.transport)
     for number in range(60):
         await client.create(CONFIG_MAPS, "default", config(f"c{number:02}", data={"x": "y" * 900_000}))
-    let_in = {"Authorization": f"Bearer {TOKEN}"}
+    let_in, application = {"Authorization": f"Bearer {TOKEN}"}, await https.at.front.load()
     # More than the buffers on the way hold, so that the server has to wait for its reader.
     async with https.session.get(f"{https.at.url}/api/v1/configmaps", headers=let_in) as answer:
-        await wait_until(lambda: len(https.at.front._stream_tasks) == 1)
+        await wait_until(lambda: len(application._stream_tasks) == 1)
         answer.close()
-    await wait_until(lambda: not https.at.front._stream_tasks)
+    await wait_until(lambda: not application._stream_tasks)
     assert [record.getMessage() for record in caplog.records if record.name == "aiohttp.server"] == []
 
 

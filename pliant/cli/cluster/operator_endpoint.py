@@ -9,8 +9,9 @@ from dataclasses import replace
 
 from pliant.errors import NoCluster, UnsupportedEnvironment, UserError
 from pliant.kube.auth.tls import TlsConfig
-from pliant.kube.client_config import SERVICE_ACCOUNT_DIR, NowFunction, find_api_server, proxy_from_environment
+from pliant.kube.client_config import SERVICE_ACCOUNT_DIR, NowFunction, find_api_server
 from pliant.kube.transport.http import ApiServerEndpoint, HttpTransport
+from pliant.kube.transport.proxies import proxy_from_environment
 
 _IN_CLUSTER_VARIABLES = ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
 

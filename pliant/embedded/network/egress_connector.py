@@ -16,7 +16,7 @@ from pliant.embedded.network.dns_zone import DnsZone
 from pliant.embedded.network.service_index import ServiceIndex
 from pliant.embedded.network.streams import DuplexStream
 from pliant.kube.auth.credentials import basic_header
-from pliant.kube.client_config import proxy_from_environment
+from pliant.kube.transport.proxies import proxy_from_environment
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
