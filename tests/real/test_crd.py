@@ -33,18 +33,12 @@ UNDER_WAY = "while the job is active: set spec.suspend first"
 Object = dict[str, Any]
 
 
-@pytest.fixture(scope="module")
-def known(real_kubeconfig: Path) -> None:
-    """The server knows our kinds."""
-    kubectl(real_kubeconfig, "apply", "-f", "-", stdin=printed("crds"))
-
-
 def _names() -> list[str]:
     return [crd["metadata"]["name"] for each in FRONTENDS.values() for crd in required_crds(each)]
 
 
 @pytest.fixture(autouse=True)
-async def client(real_kubeconfig: Path, known: None) -> AsyncIterator[KubeClient]:
+async def client(real_kubeconfig: Path, job_kinds: None) -> AsyncIterator[KubeClient]:
     """A client of a server that answers for our kinds, which is a moment after it has learnt of them."""
     transport = create_transport(real_kubeconfig, None, SystemClock().now)
     client = KubeClient(transport)

@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 import yaml
 
-from pliant.frontends import FRONTENDS
-from pliant.frontends.frontend import required_crds
 from tests.controlplane.cluster import ControlPlane
 from tests.kube.certificates import make_pair
 
@@ -41,14 +39,7 @@ def changed(plane: ControlPlane, file: Path, **cluster: Any) -> Path:
     return file
 
 
-@pytest.fixture
-def with_kinds(plane: ControlPlane) -> None:
-    kinds = yaml.safe_dump_all([crd for frontend in FRONTENDS.values() for crd in required_crds(frontend)])
-    apply = ["kubectl", "--kubeconfig", str(plane.kubeconfig), "apply", "--server-side", "-f", "-"]
-    subprocess.run(apply, input=kinds, text=True, check=True, capture_output=True, timeout=60)
-
-
-@pytest.mark.usefixtures("with_kinds")
+@pytest.mark.usefixtures("job_kinds")
 def test_a_cluster_with_everything_is_well(plane: ControlPlane) -> None:
     said = doctor(plane.kubeconfig)
     assert said.returncode == 0, said
@@ -56,7 +47,7 @@ def test_a_cluster_with_everything_is_well(plane: ControlPlane) -> None:
         assert fact in said.stdout
 
 
-@pytest.mark.usefixtures("with_kinds")
+@pytest.mark.usefixtures("job_kinds")
 def test_who_has_no_rights_learns_which(plane: ControlPlane) -> None:
     said = doctor(plane.kubeconfig_for("eve"), "--namespace", "default")
     assert said.returncode == 1

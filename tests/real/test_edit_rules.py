@@ -16,7 +16,7 @@ from pliant.kube.client import KubeClient
 from pliant.kube.client_config import create_transport
 from pliant.kube.resources import Resource
 from pliant.runtime.clock import SystemClock
-from tests.controlplane.installed import kubectl, printed, wait_served
+from tests.controlplane.installed import wait_served
 from tests.depth import sample
 from tests.frontends import elasticjob, kubeflow, paddle, paddle_batch, raw
 
@@ -148,9 +148,8 @@ KINDS = {
 
 
 @pytest.fixture(scope="module")
-def known(real_kubeconfig: Path) -> None:
+def known(real_kubeconfig: Path, job_kinds: None) -> None:
     """The server knows our kinds."""
-    kubectl(real_kubeconfig, "apply", "-f", "-", stdin=printed("crds"))
     for each in KINDS.values():
         wait_served(real_kubeconfig, f"{each.resource.plural}.{each.group}")
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.controlplane.installed import kubectl, printed, wait_served
+from tests.controlplane.installed import kubectl, wait_served
 from tests.frontends.elasticjob import raw_ej, role
 from tests.frontends.test_scaleplan import FIRST
 
@@ -20,9 +20,8 @@ CASES = sorted((Path(__file__).parents[1] / "golden" / "elasticjob").glob("*.in.
 
 
 @pytest.fixture(scope="module", autouse=True)
-def known(real_kubeconfig: Path) -> None:
+def known(real_kubeconfig: Path, job_kinds: None) -> None:
     """The server knows our kinds."""
-    kubectl(real_kubeconfig, "apply", "-f", "-", stdin=printed("crds", "--kinds=ElasticJob"))
     for plural in ("elasticjobs", "scaleplans"):
         wait_served(real_kubeconfig, f"{plural}.elastic.iml.github.io")
 

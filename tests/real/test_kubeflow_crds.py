@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.controlplane.installed import kubectl, printed, wait_served
+from tests.controlplane.installed import kubectl, wait_served
 from tests.depth import sample
 from tests.frontends.kubeflow import KINDS, raw_of
 
@@ -25,9 +25,8 @@ CASES = [
 
 
 @pytest.fixture(scope="module", autouse=True)
-def known(real_kubeconfig: Path) -> None:
+def known(real_kubeconfig: Path, job_kinds: None) -> None:
     """The server knows our kinds."""
-    kubectl(real_kubeconfig, "apply", "-f", "-", stdin=printed("crds"))
     for end in KINDS.values():
         wait_served(real_kubeconfig, f"{end.plural}.{end.group}")
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.controlplane.installed import kubectl, printed, wait_served
+from tests.controlplane.installed import kubectl, wait_served
 from tests.frontends.paddle import raw_job
 from tests.real.test_kubeflow_crds import Object, applied
 
@@ -19,9 +19,8 @@ CASES = sorted((Path(__file__).parents[1] / "golden" / "paddle").glob("*.in.yaml
 
 
 @pytest.fixture(scope="module", autouse=True)
-def known(real_kubeconfig: Path) -> None:
+def known(real_kubeconfig: Path, job_kinds: None) -> None:
     """The server knows these kinds."""
-    kubectl(real_kubeconfig, "apply", "-f", "-", stdin=printed("crds", "--kinds", "paddle"))
     for plural in ("paddlejobs", "trainingjobs"):
         wait_served(real_kubeconfig, f"{plural}.paddlepaddle.org")
 

@@ -25,8 +25,8 @@ def eventually(condition: Callable[[], bool], what: str) -> None:
         time.sleep(PULSE)
 
 
+@pytest.mark.usefixtures("job_kinds")
 def test_who_may_edit_or_view_a_namespace_may_do_so_with_its_jobs(plane: ControlPlane) -> None:
-    kubectl(plane.kubeconfig, "apply", "-f", "-", stdin=printed("crds", "--kinds", "AITrainingJob"))
     wait_served(plane.kubeconfig, JOBS)
     roles = filter(is_for_people, without_definitions(printed("install")))
     kubectl(plane.kubeconfig, "apply", "-f", "-", stdin=yaml.safe_dump_all([*roles]))
