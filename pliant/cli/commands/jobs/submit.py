@@ -40,7 +40,7 @@ def configure(parser: ArgumentParser) -> None:
 
 async def execute(args: Namespace) -> int:
     from pliant.cli.cluster.apply import kind_registry_for_manifests
-    from pliant.cli.cluster.submission import ManifestSubmitter
+    from pliant.cli.cluster.submission import ManifestSubmitter, ReplacePolicy
     from pliant.cli.input.manifest_checks import check_jobs_and_plans
     from pliant.cli.input.manifests import load_manifests
     from pliant.cli.input.set_option import with_job_fields_set
@@ -48,9 +48,15 @@ async def execute(args: Namespace) -> int:
     manifests = with_job_fields_set(load_manifests(args.files), args.set)
     async with connect_target(args) as target:
         check_jobs_and_plans(manifests, kind_registry_for_manifests(manifests), target.default_namespace)
-        jobs = await ManifestSubmitter(target, args).submit(manifests)
+        policy = ReplacePolicy(replaces_active=args.replace, timeout=args.timeout)
+        jobs = await ManifestSubmitter(target, policy, _print_line).submit(manifests)
         codes = [await _wait_for_end(target, job, args) for job in jobs] if args.wait or args.follow else []
     return 1 if 1 in codes else next((code for code in codes if code), 0)
+
+
+def _print_line(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 async def _wait_for_end(target: ClusterTarget, job_object: JobObject, args: Namespace) -> int:
