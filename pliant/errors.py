@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -32,6 +33,20 @@ class UnsupportedEnvironment(UserError):
 
 class DamagedDatabase(UnsupportedEnvironment):
     """The database of a local cluster is damaged; the message names it and the way out."""
+
+
+class JobFailed(PliantError):
+    """A job did not succeed, and the caller of the Python API asked for an error (`check=True`)."""
+
+    def __init__(
+        self, message: str, *, phase: str, replica: str, exit_code: int | None, last_lines: Sequence[str]
+    ) -> None:
+        super().__init__(message)
+        self.phase = phase
+        self.replica = replica
+        """The replica that is the root cause; empty if there is none."""
+        self.exit_code = exit_code
+        self.last_lines = tuple(last_lines)
 
 
 class RetryLater(PliantError):

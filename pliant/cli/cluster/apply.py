@@ -62,10 +62,14 @@ class LocalObjectCreator:
     async def create_and_return_jobs(self, manifests: list[Manifest]) -> list[dict[str, Any]]:
         """Create all objects, jobs last; return the jobs as the API server stored them."""
         ordered = sorted(manifests, key=creation_sort_key)
-        for namespace in dict.fromkeys(self._undefined_namespaces(ordered)):
-            await self._ensure_namespace(namespace)
+        await self.create_namespaces(ordered)
         created = [(manifest, await self._create(manifest)) for manifest in ordered]
         return [obj for manifest, obj in created if frontend_of(manifest)]
+
+    async def create_namespaces(self, manifests: list[Manifest]) -> None:
+        """Create the namespaces that objects use and no manifest defines."""
+        for namespace in dict.fromkeys(self._undefined_namespaces(manifests)):
+            await self._ensure_namespace(namespace)
 
     async def _create(self, manifest: Manifest) -> dict[str, Any]:
         kind = self._catalog.find_kind(manifest.api_version, manifest.kind)

@@ -1,12 +1,18 @@
-"""Gives the operator of a local cluster the rights that `pliant install` grants it on a real one."""
+"""Runs the operator of a local cluster, with the rights that `pliant install` grants it on a real one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from pliant.cli.cluster.apply import install_crds
 from pliant.cli.cluster.operator_manifests import OPERATOR_NAME, OPERATOR_NAMESPACE, crd_manifests
+from pliant.cli.cluster.progress_receiver import open_embedded_receiver, read_embedded_secret
 from pliant.cli.input.operator_options import DEFAULT_LEASE_NAME
+from pliant.controllers.autoscale.options import AutoscaleOptions
+from pliant.controllers.operator import Operator
 from pliant.controllers.rbac.operator_roles import RBAC_API_GROUP, OperatorAccount, operator_role_manifests
 from pliant.controllers.rbac.permissions import operator_permissions
 from pliant.controllers.rbac.user_roles import user_role_manifests
@@ -14,12 +20,44 @@ from pliant.errors import AlreadyExists
 from pliant.frontends.frontend import Frontend
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import Resource
+from pliant.model.operator_config import OperatorConfig
 from pliant.plugins.registry import registered_kinds
+from pliant.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
     from pliant.embedded.cluster import EmbeddedCluster
 
 _ACCOUNT = OperatorAccount(namespace=OPERATOR_NAMESPACE, name=OPERATOR_NAME)
+
+
+@asynccontextmanager
+async def run_local_operator(
+    cluster: EmbeddedCluster,
+    config: OperatorConfig,
+    autoscale: AutoscaleOptions | None,
+    frontends: Iterable[Frontend] | None = None,
+) -> AsyncIterator[None]:
+    """Install the CRDs of some job kinds, by default of all, and run their operator until the context exits."""
+    owner = KubeClient(cluster.transport)
+    await install_crds(owner, frontends)
+    client = await create_operator_client(cluster, owner, frontends)
+    secret = await read_embedded_secret(owner)
+    async with open_embedded_receiver(cluster, client, secret) as receiver, asyncio.TaskGroup() as tasks:
+        operator = Operator(
+            client,
+            SystemClock(),
+            frontends=frontends,
+            config=config,
+            key_secret=secret,
+            progress_receiver=receiver,
+            autoscale_options=autoscale,
+        )
+        running = tasks.create_task(operator.run())
+        await operator.wait_ready()
+        try:
+            yield
+        finally:
+            running.cancel()
 
 
 async def create_operator_client(

@@ -13,7 +13,7 @@ from typing import Any
 from pliant.cli.cluster.apply import kind_registry_for_manifests
 from pliant.cli.cluster.job_end import follow_logs, report_end
 from pliant.cli.cluster.job_lookup import JobObject
-from pliant.cli.cluster.submission import ManifestSubmitter
+from pliant.cli.cluster.submission import ManifestSubmitter, ReplacePolicy
 from pliant.cli.cluster.target import ClusterTarget, connect_target
 from pliant.cli.cluster.waiting import UNLIMITED_WAIT_TIMEOUT
 from pliant.cli.input.manifest_checks import check_jobs_and_plans
@@ -23,6 +23,7 @@ from pliant.cli.input.script_code import CODE_DIR, build_code_config_map, read_c
 from pliant.cli.input.script_job import as_manifest
 from pliant.cli.input.script_options import JobInput, is_script, load_job_input
 from pliant.cli.output.formats import print_manifests
+from pliant.cli.output.streams import write_line
 from pliant.errors import ApiError
 from pliant.kube.resources import CONFIG_MAPS
 
@@ -75,7 +76,7 @@ def load_shipped_script(args: Namespace) -> JobInput:
 async def submit_script(target: ClusterTarget, args: Namespace, job_input: JobInput) -> JobObject:
     """Create the job and the ConfigMap of its code, which is deleted with the job."""
     code = [manifest for manifest in job_input.manifests if manifest.kind == CONFIG_MAPS.kind]
-    submitter = ManifestSubmitter(target, args)
+    submitter = ManifestSubmitter(target, ReplacePolicy(), write_line, is_dry_run=args.dry_run == "server")
     try:
         [job] = await submitter.submit(job_input.manifests)
     except BaseException:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
-from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from pliant.cli.cluster.apply import creation_sort_key
 from pliant.cli.cluster.job_lookup import JobObject, parse_job_object
 from pliant.cli.cluster.target import ClusterTarget
-from pliant.cli.cluster.waiting import wait_for_job, wait_for_pods_deleted
+from pliant.cli.cluster.waiting import UNLIMITED_WAIT_TIMEOUT, wait_deleted
 from pliant.cli.input.manifest_checks import frontend_of, to_invalid_input
 from pliant.cli.input.manifests import Manifest
 from pliant.cli.input.problems import InvalidInput
@@ -18,13 +19,37 @@ from pliant.errors import AlreadyExists, BadRequest, Invalid, NotFound, UserErro
 from pliant.kube.resources import Resource
 
 
-class ManifestSubmitter:
-    """Creates or updates the objects of one `pliant submit`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplacePolicy:
+    """What to do with jobs of the same names."""
 
-    def __init__(self, target: ClusterTarget, args: Namespace) -> None:
+    replaces_active: bool = False
+    """Delete every job of the name first."""
+    replaces_finished: bool = False
+    """Delete a job of the name first if it has finished."""
+    timeout: timedelta = UNLIMITED_WAIT_TIMEOUT
+    """For the deletion."""
+
+    def allows(self, job_object: JobObject) -> bool:
+        has_finished = job_object.state is not None and job_object.state.phase.is_final
+        return self.replaces_active or (self.replaces_finished and has_finished)
+
+
+class ManifestSubmitter:
+    """Creates or updates the objects of manifests on a running cluster."""
+
+    def __init__(
+        self,
+        target: ClusterTarget,
+        policy: ReplacePolicy,
+        on_result: Callable[[str], None] = lambda text: None,
+        *,
+        is_dry_run: bool = False,
+    ) -> None:
         self._target = target
-        self._args = args
-        self._is_dry_run = getattr(args, "dry_run", None) == "server"
+        self._policy = policy
+        self._on_result = on_result
+        self._is_dry_run = is_dry_run
         self._resources: dict[tuple[str, str], Resource] = {}
 
     async def submit(self, manifests: list[Manifest]) -> list[JobObject]:
@@ -40,8 +65,7 @@ class ManifestSubmitter:
             job = parse_job_object(frontend, await self._create_or_replace_job(manifest, resource, namespace))
             next_steps = f"submitted (pliant logs {job.key.name} -f, pliant why {job.key.name})"
             result = "accepted by the API server, not created (dry run)" if self._is_dry_run else next_steps
-            sys.stdout.write(f"{job.key.name}: {result}\n")
-            sys.stdout.flush()
+            self._on_result(f"{job.key.name}: {result}")
             jobs.append(job)
         return jobs
 
@@ -52,13 +76,13 @@ class ManifestSubmitter:
         try:
             return await self._create(manifest, resource, namespace)
         except AlreadyExists:
-            if not self._args.replace or frontend is None:
-                fix = f"use --replace, or run `pliant delete {manifest.name}` first"
-                raise UserError(f"job `{manifest.name}` already exists; {fix}") from None
+            assert frontend is not None, "only jobs are created here"
         old = parse_job_object(frontend, await client.get(resource, namespace, manifest.name))
+        if not self._policy.allows(old):
+            fix = f"use --replace (in Python replace=True), or run `pliant delete {manifest.name}` first"
+            raise UserError(f"job `{manifest.name}` already exists; {fix}")
         await client.delete(resource, namespace, manifest.name, uid=old.uid)
-        await wait_for_job(self._target, old, lambda latest: latest is None, self._args.timeout, "deleted")
-        await wait_for_pods_deleted(self._target, old, self._args.timeout)
+        await wait_deleted(self._target, old, self._policy.timeout)
         return await self._create(manifest, resource, namespace)
 
     async def _create_or_update(self, manifest: Manifest, resource: Resource, namespace: str | None) -> None:
@@ -72,7 +96,7 @@ class ManifestSubmitter:
             await self._target.client.replace(resource, namespace, manifest.name, body)
             result = "updated"
         if not self._is_dry_run:
-            sys.stdout.write(f"{resource.kind.lower()}/{manifest.name}: {result}\n")
+            self._on_result(f"{resource.kind.lower()}/{manifest.name}: {result}")
 
     async def _create(self, manifest: Manifest, resource: Resource, namespace: str | None) -> dict[str, Any]:
         try:

@@ -69,20 +69,44 @@ def add_target_options(parser: ArgumentParser, *, all_namespaces: bool = False) 
 @asynccontextmanager
 async def connect_target(args: Namespace) -> AsyncIterator[ClusterTarget]:
     """Connect to the cluster of the options."""
-    from pliant.kube.client import KubeClient
+    choice = choose_endpoint(args, os.environ)
+    if choice.description:
+        text = f"cluster: {choice.description}, {choice.endpoint.url}"
+        sys.stderr.write(TerminalStyle.for_stream(sys.stderr).dim(text) + "\n")
+        sys.stderr.flush()
+    is_everywhere = getattr(args, "all_namespaces", False)
+    async with connect_endpoint(choice.endpoint, args.namespace, is_everywhere=is_everywhere) as target:
+        yield target
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointChoice:
+    """An API server, and the description of the cluster if the user did not choose it."""
+
+    endpoint: ApiServerEndpoint
+    description: str = ""
+
+
+def choose_endpoint(args: Namespace, environment: Mapping[str, str]) -> EndpointChoice:
+    """Return the API server of the options."""
     from pliant.kube.client_config import find_api_server
+
+    choice = choose_kubeconfig(args, environment)
+    endpoint = find_api_server(choice.kubeconfig, args.context, environment, SystemClock().now)
+    return EndpointChoice(endpoint, choice.description or _describe_default_endpoint(endpoint, args, environment))
+
+
+@asynccontextmanager
+async def connect_endpoint(
+    endpoint: ApiServerEndpoint, namespace: str | None, *, is_everywhere: bool = False
+) -> AsyncIterator[ClusterTarget]:
+    """Connect to an API server; the default namespace is that of its context."""
+    from pliant.kube.client import KubeClient
     from pliant.kube.transport.http import HttpTransport
 
-    choice = choose_kubeconfig(args, os.environ)
-    endpoint = find_api_server(choice.kubeconfig, args.context, os.environ, SystemClock().now)
-    description = choice.description or _describe_default_endpoint(endpoint, args, os.environ)
-    if description:
-        sys.stderr.write(TerminalStyle.for_stream(sys.stderr).dim(f"cluster: {description}, {endpoint.url}") + "\n")
-        sys.stderr.flush()
-    namespace = args.namespace or endpoint.default_namespace or "default"
+    namespace = namespace or endpoint.default_namespace or "default"
     transport = HttpTransport(endpoint)
     try:
-        is_everywhere = getattr(args, "all_namespaces", False)
         yield ClusterTarget(KubeClient(transport), None if is_everywhere else namespace, namespace)
     except Unreachable as error:
         raise UserError(f"{error}; check the cluster with `pliant status` or `pliant doctor`") from error

@@ -34,6 +34,11 @@ class ClusterLost(PliantError):
 class WaitTimeout(PliantError):
     """The expected state was not reached within the timeout; it may be reached later."""
 
+    def __init__(self, problem: str, state: str = "") -> None:
+        super().__init__(f"{problem} (--timeout){state}")
+        self.problem = problem
+        self.state = state
+
 
 def add_wait_options(parser: ArgumentParser, goal: str, timeout: timedelta = DEFAULT_WAIT_TIMEOUT) -> None:
     default = "5m" if timeout is DEFAULT_WAIT_TIMEOUT else "no limit"
@@ -74,8 +79,8 @@ async def wait_for_job(
                     await changed.wait()
         except TimeoutError:
             state = f"; its phase is {latest.phase}: {latest.message}" if latest else ""
-            expired = f"not {goal} after {format_duration(timeout)} (--timeout)"
-            raise WaitTimeout(f"{job_object.key.name}: {expired}{state}") from None
+            expired = f"not {goal} after {format_duration(timeout)}"
+            raise WaitTimeout(f"{job_object.key.name}: {expired}", state) from None
         finally:
             for task in background:
                 task.cancel()
@@ -127,10 +132,16 @@ async def wait_for_pods_deleted(
                     await changed.wait()
         except TimeoutError:
             names = ", ".join(remaining_pods()[:3])
-            raise WaitTimeout(f"pods not deleted after {format_duration(timeout)} (--timeout): {names}") from None
+            raise WaitTimeout(f"pods not deleted after {format_duration(timeout)}", f": {names}") from None
         finally:
             for task in background:
                 task.cancel()
+
+
+async def wait_deleted(target: ClusterTarget, job_object: JobObject, timeout: timedelta) -> None:
+    """Return once a job and its pods are gone; raise WaitTimeout after the timeout."""
+    await wait_for_job(target, job_object, lambda latest: latest is None, timeout, "deleted")
+    await wait_for_pods_deleted(target, job_object, timeout)
 
 
 async def raise_when_unreachable(client: KubeClient) -> None:

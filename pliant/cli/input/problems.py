@@ -42,6 +42,10 @@ class InvalidInput(UserError):
         self.problems = tuple(problems)
         super().__init__("; ".join(problem.message for problem in self.problems))
 
+    def __str__(self) -> str:
+        """Return all problems with location, field and fix, as the commands print them."""
+        return "\n\n".join(format_problem(problem, TerminalStyle()) for problem in self.problems)
+
 
 def input_error(message: str, *, location: SourceLocation | None = None, fix: str = "") -> InvalidInput:
     """Return the error for a single problem without a field."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -45,6 +45,9 @@ MAX_SIMILAR_WARNINGS = 3  # warnings that differ only in the object are shown th
 CHANGE_BATCH_DELAY_SECONDS = 0.02  # seconds during which changes are collected
 
 
+JobCreator = Callable[[list[Manifest]], Awaitable[list[dict[str, Any]]]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlan:
     """What to run, and for how long at most."""
@@ -57,6 +60,8 @@ class RunPlan:
     autoscale: AutoscaleOptions | None = None
     notes: Sequence[str] = ()
     """What to tell the user first."""
+    create_jobs: JobCreator | None = None
+    """Creates the objects on a cluster that others use too; by default, the cluster is a new one of this run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +75,15 @@ class OperatorSetup:
 
 
 class RunSession:
-    """Runs the jobs of a plan with its own operator and shows what happens."""
+    """Runs the jobs of a plan, with its own operator unless the cluster has one, and shows what happens."""
 
     def __init__(
-        self, client: KubeClient, operator_setup: OperatorSetup, plan: RunPlan, view: RunView, tasks: asyncio.TaskGroup
+        self,
+        client: KubeClient,
+        operator_setup: OperatorSetup | None,
+        plan: RunPlan,
+        view: RunView,
+        tasks: asyncio.TaskGroup,
     ) -> None:
         self._operator_setup = operator_setup
         self._client = client
@@ -89,6 +99,10 @@ class RunSession:
         self._shown_notes: set[tuple[str, str, str]] = set()
         self._similar_warnings: dict[str, int] = {}
 
+    @property
+    def run_state(self) -> RunState:
+        return self._run_state
+
     async def run_jobs(self, started_at: float, data_dir: Path) -> RunResult:
         """Apply the manifests, follow the jobs to their end, and return the result."""
         self._data_dir = data_dir
@@ -97,7 +111,8 @@ class RunSession:
         background: list[asyncio.Task[None]] = []
         try:
             async with asyncio.timeout_at(deadline):
-                await install_crds(self._client, self._kinds)
+                if self._operator_setup is not None:
+                    await install_crds(self._client, self._kinds)
                 self._run_state.set_nodes((await self._client.list(NODES, decode_as=Node)).items)
                 background = [self._tasks.create_task(work) for work in self._background_work()]
                 await self._apply_manifests()
@@ -108,7 +123,7 @@ class RunSession:
             return summarize_timed_out_run(self._run_state, self._logs, timeout, self._plan.style)
         else:
             # The job watch may report the end before the pod watch reports the last containers.
-            for pod in (await self._client.list(PODS, decode_as=Pod)).items:
+            for pod in filter(self._is_own_pod, (await self._client.list(PODS, decode_as=Pod)).items):
                 self._logs.follow_pod(pod)
             await self._logs.drain_and_close(LOG_DRAIN_IDLE_TIMEOUT)
             if stuck:
@@ -121,15 +136,16 @@ class RunSession:
                 task.cancel()
 
     def _background_work(self) -> Iterable[Any]:
-        yield Operator(
-            self._operator_setup.client,
-            SystemClock(),
-            frontends=self._kinds,
-            config=OperatorConfig(master_command=local_master_command()),
-            key_secret=self._operator_setup.key_secret,
-            progress_receiver=self._operator_setup.receiver,
-            autoscale_options=self._plan.autoscale,
-        ).run()
+        if (setup := self._operator_setup) is not None:
+            yield Operator(
+                setup.client,
+                SystemClock(),
+                frontends=self._kinds,
+                config=OperatorConfig(master_command=local_master_command()),
+                key_secret=setup.key_secret,
+                progress_receiver=setup.receiver,
+                autoscale_options=self._plan.autoscale,
+            ).run()
         yield self._pods.run()
         events: Informer[dict[str, Any]] = Informer(self._client, EVENTS, dict, on_change=self._on_event_change)
         yield events.run()
@@ -148,7 +164,8 @@ class RunSession:
 
     async def _apply_manifests(self) -> None:
         applier = LocalObjectCreator(self._client, self._plan.kind_registry, self._plan.namespace)
-        for raw in await applier.create_and_return_jobs(self._plan.manifests):
+        create_jobs = self._plan.create_jobs or applier.create_and_return_jobs
+        for raw in await create_jobs(self._plan.manifests):
             group = raw["apiVersion"].partition("/")[0]
             self._update_job(registered_kinds()[group, raw["kind"]], raw)
         self._view.register_log_prefixes(self._run_state.expected_log_prefixes())
@@ -204,17 +221,24 @@ class RunSession:
         self._warn_if_disk_is_full()
         if new is not None:
             self._run_state.update_pod(new)
-            self._logs.follow_pod(new)
+            if self._is_own_pod(new):
+                self._logs.follow_pod(new)
         elif old is not None:
             self._run_state.remove_pod(old)
             self._logs.mark_pod_deleted(old)
         self._changed.set()
+
+    def _is_own_pod(self, pod: Pod) -> bool:
+        """Return whether a pod belongs to the run; on a cluster of this run, all do."""
+        return self._plan.create_jobs is None or self._run_state.owning_job(pod) is not None
 
     def _on_event_change(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
         """Show warnings about other objects; those about jobs are shown with their phase."""
         if new is None or new.get("type") != "Warning":
             return
         involved = new.get("involvedObject", {})
+        if not self._run_state.has_pod(str(involved.get("uid", ""))) and self._plan.create_jobs is not None:
+            return
         if involved.get("kind") not in {kind for _, kind in registered_kinds()}:
             self._show_warning(involved.get("name", ""), f"{new.get('reason', '')}: {new.get('message', '')}")
 

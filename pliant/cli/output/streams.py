@@ -24,3 +24,9 @@ def redirect_to_devnull(stream: TextIO) -> None:
     """Redirect a stream to /dev/null, so that flushing its buffer cannot fail again."""
     with open_devnull() as devnull:
         os.dup2(devnull.fileno(), stream.fileno())
+
+
+def write_line(text: str) -> None:
+    """Write a line to standard output at once."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING
 
 from pliant.cli.cluster.target import CLUSTER_SELECTION_HELP, add_target_options, connect_target
-from pliant.cli.cluster.waiting import add_wait_options, wait_for_job, wait_for_pods_deleted
+from pliant.cli.cluster.waiting import add_wait_options, wait_deleted
 from pliant.errors import NotFound, UserError
-
-if TYPE_CHECKING:
-    pass
 
 DESCRIPTION = "Delete jobs and everything they own: pods, services and ConfigMaps."
 EPILOG = f"""\
@@ -46,8 +42,7 @@ async def execute(args: Namespace) -> int:
             sys.stdout.flush()
         if args.wait:
             for job in jobs:
-                await wait_for_job(target, job, lambda latest: latest is None, args.timeout, "deleted")
-                await wait_for_pods_deleted(target, job, args.timeout)
+                await wait_deleted(target, job, args.timeout)
             sys.stdout.write("all pods are deleted\n")
     if not jobs:
         sys.stderr.write("no jobs to delete\n")

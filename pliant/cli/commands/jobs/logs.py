@@ -54,7 +54,7 @@ async def execute(args: Namespace) -> int:
         raise UserError("--follow and --previous are mutually exclusive")
     async with connect_target(args) as target:
         job = await find_job(target, args.job)
-        _check_group(args, job)
+        check_group(args, job)
         reader = JobLogPrinter(target.client, job, args, sys.stdout)
         if args.follow:
             async with asyncio.TaskGroup() as tasks:
@@ -65,7 +65,8 @@ async def execute(args: Namespace) -> int:
     return 0
 
 
-def _check_group(args: Namespace, job_object: JobObject) -> None:
+def check_group(args: Namespace, job_object: JobObject) -> None:
+    """Raise UserError for the name of a group that the job does not have."""
     from pliant.model.labels import normalize_group_name
 
     groups = [group.name for group in job_object.job.groups] if job_object.job else []

@@ -6,6 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from pliant.cli.cluster.target import CLUSTER_SELECTION_HELP, add_target_options, connect_target
 from pliant.cli.cluster.waiting import UNLIMITED_WAIT_TIMEOUT, add_wait_options
+from pliant.cli.output.streams import write_line
 
 DESCRIPTION = "Create jobs, and create or update the objects they need, on a running cluster."
 EPILOG = f"""\
@@ -34,7 +35,7 @@ def configure(parser: ArgumentParser) -> None:
 async def execute(args: Namespace) -> int:
     from pliant.cli.cluster.apply import kind_registry_for_manifests
     from pliant.cli.cluster.job_end import follow_logs, report_end
-    from pliant.cli.cluster.submission import ManifestSubmitter
+    from pliant.cli.cluster.submission import ManifestSubmitter, ReplacePolicy
     from pliant.cli.input.manifest_checks import check_jobs_and_plans
     from pliant.cli.input.manifests import load_manifests
     from pliant.cli.input.set_option import with_job_fields_set
@@ -42,7 +43,8 @@ async def execute(args: Namespace) -> int:
     manifests = with_job_fields_set(load_manifests(args.files), args.set)
     async with connect_target(args) as target:
         check_jobs_and_plans(manifests, kind_registry_for_manifests(manifests), target.default_namespace)
-        jobs = await ManifestSubmitter(target, args).submit(manifests)
+        policy = ReplacePolicy(replaces_active=args.replace, timeout=args.timeout)
+        jobs = await ManifestSubmitter(target, policy, write_line).submit(manifests)
         codes = []
         for job in jobs:
             if args.follow:

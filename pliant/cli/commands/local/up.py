@@ -179,30 +179,18 @@ def _explain_port_error(error: OSError, port: int) -> Exception:
 
 async def _start_operator(args: Namespace, cluster: EmbeddedCluster, stack: AsyncExitStack) -> None:
     from pliant.cli.cluster.apply import install_crds
-    from pliant.cli.cluster.local_operator import create_operator_client
-    from pliant.cli.cluster.progress_receiver import open_embedded_receiver, read_embedded_secret
+    from pliant.cli.cluster.local_operator import create_operator_client, run_local_operator
     from pliant.cli.input.autoscale_options import autoscale_options
     from pliant.cli.input.operator_options import operator_config
-    from pliant.controllers.operator import Operator
     from pliant.kube.client import KubeClient
 
+    if not args.no_operator:
+        operator = run_local_operator(cluster, operator_config(args), autoscale_options(args))
+        await stack.enter_async_context(operator)
+        return
     owner = KubeClient(cluster.transport)
     await install_crds(owner)
-    client = await create_operator_client(cluster, owner)
-    if not args.no_operator:
-        secret = await read_embedded_secret(owner)
-        receiver = await stack.enter_async_context(open_embedded_receiver(cluster, client, secret))
-        operator = Operator(
-            client,
-            SystemClock(),
-            config=operator_config(args),
-            key_secret=secret,
-            progress_receiver=receiver,
-            autoscale_options=autoscale_options(args),
-        )
-        tasks = await stack.enter_async_context(asyncio.TaskGroup())
-        tasks.create_task(operator.run())
-        await operator.wait_ready()
+    await create_operator_client(cluster, owner)
 
 
 def _print_started(state_dir: ClusterStateDir, ready_message: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -61,6 +62,9 @@ class AgentChannel(asyncio.Protocol):
         """Close the connection without a call of `on_lost`."""
         self._on_lost = None
         if self._transport is not None:
+            with suppress(OSError):
+                # A forked child of this process may hold the socket open.
+                self._transport.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
             self._transport.abort()
 
     def next_request_id(self) -> int:

@@ -1,0 +1,1 @@
+"""The Python API: runs and controls jobs from scripts, notebooks and tests."""

@@ -1,0 +1,77 @@
+"""What a program that uses the Python API leaves behind, however it ends."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.ordinary_user import OrdinaryUser, finished, identity, interpreter, new_user
+
+PROLOGUE = """\
+import os, signal, sys
+import pliant
+from tests.api.jobs import STEADY, make_job
+"""
+INTERRUPTED = f"{PROLOGUE}pliant.run(make_job('steady', STEADY))"
+FORGOTTEN = f"""{PROLOGUE}
+cluster = pliant.cluster()
+cluster.start()
+job = cluster.submit(make_job("steady", STEADY))
+print(next(job.follow_logs()))
+"""
+FORKED = f"""{PROLOGUE}
+from pliant.embedded.kubelet.runtime import agent_process
+agent_process._AGENT_TIMEOUT = 1000.0
+with pliant.cluster() as cluster:
+    job = cluster.submit(make_job("steady", STEADY))
+    child = os.fork()
+    if not child:
+        try:
+            job.phase
+        except pliant.UserError as error:
+            print(error, flush=True)
+        signal.pause()
+os.kill(child, signal.SIGKILL)
+os.waitpid(child, 0)
+"""
+
+
+@pytest.fixture
+def user() -> Iterator[OrdinaryUser]:
+    """A user without any rights; afterwards, no process and no file of a cluster may be left."""
+    with new_user() as one:
+        yield one
+        assert one.processes() == []
+        assert one.leftovers() == []
+
+
+def start(user: OrdinaryUser, program: str) -> subprocess.Popen[str]:
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    command = [interpreter(), "-c", program]
+    return subprocess.Popen(command, cwd=user.home, env=user.environment, text=True, **streams, **identity())
+
+
+def test_an_interrupted_run_stops_its_cluster(user: OrdinaryUser) -> None:
+    with start(user, INTERRUPTED) as process:
+        assert process.stdout is not None
+        assert any("started" in line for line in process.stdout)
+        process.send_signal(signal.SIGINT)
+        ended = finished(process)
+    assert ended.code == -signal.SIGINT
+    assert ended.err.splitlines()[-1] == "KeyboardInterrupt"
+
+
+def test_a_cluster_that_is_not_stopped_ends_with_its_process(user: OrdinaryUser) -> None:
+    with start(user, FORGOTTEN) as process:
+        ended = finished(process)
+    assert (ended.code, ended.out, ended.err) == (0, "started\n", "")
+
+
+def test_a_forked_child_neither_uses_nor_keeps_the_cluster_of_its_parent(user: OrdinaryUser) -> None:
+    with start(user, FORKED) as process:
+        ended = finished(process)
+    assert ended.code == 0, ended.err
+    assert ended.out.startswith("the cluster belongs to the parent of this process")

@@ -1,0 +1,60 @@
+"""`pliant.run`: a job on a temporary cluster of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+import pliant
+from pliant import PhaseUpdate
+from tests.api.jobs import DOOMED, STEADY, TRAINING, make_job
+
+
+def test_a_job_of_a_file_runs_to_its_end_and_its_logs_and_state_stay(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(yaml.safe_dump(make_job("mnist", f"{TRAINING}; pwd")))
+    job = pliant.run(path, fields={"spec.replicaSpecs.worker.replicas": 2})
+    assert (job.name, job.phase, job.succeeded) == ("mnist", "Succeed", True)
+    assert job.logs(rank=1).splitlines()[1:] == ["worker 1", str(tmp_path)]
+    assert sorted(job.logs(tail=1).splitlines()) == [f"worker-{rank} │ {tmp_path}" for rank in range(2)]
+    assert job.progress is not None
+    assert (job.progress.step, job.progress.fraction, job.progress.metrics) == (5, 0.5, {"loss": 0.5})
+    assert [update.phase for update in job.follow() if isinstance(update, PhaseUpdate)][-1] == "Succeed"
+    assert "mnist succeeded" in str(job.why())
+    shown = capsys.readouterr()
+    assert "worker-1 │ worker 1\n" in shown.out
+    assert f"{job.summary}\n" in shown.err
+    with pytest.raises(pliant.PliantError, match="the temporary cluster has stopped"):
+        job.scale(3)
+
+
+def test_a_failed_job_is_an_error_only_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(pliant.JobFailed, match="doomed failed") as caught:
+        pliant.run(make_job("doomed", DOOMED), check=True, quiet=True)
+    error = caught.value
+    assert (error.phase, error.replica, error.exit_code, error.last_lines) == ("Failed", "worker-0", 3, ("no data",))
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_run_beyond_its_timeout_is_a_timeout_error() -> None:
+    with pytest.raises(TimeoutError, match="steady/worker: Running, 1/1 running"):
+        pliant.run(make_job("steady", STEADY), timeout=3, quiet=True)
+
+
+def test_mistakes_are_reported_with_place_and_fix_before_a_cluster_starts(tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(yaml.safe_dump(make_job("mnist", TRAINING, replica=2)))
+    with pytest.raises(pliant.InvalidInput, match=r"unknown field `replica`[^`]*did you mean `replicas`"):
+        pliant.run(path)
+    with pytest.raises(TypeError, match="did you mean `nodes`"):
+        pliant.run(path, node=2)  # type: ignore[call-arg]
+    with pytest.raises(pliant.UserError, match="workers= applies to Python programs"):
+        pliant.run(path, workers=2)
+    with pytest.raises(pliant.UserError, match="nodes: `0` is not a positive integer"):
+        pliant.cluster(nodes=0)
+    with pytest.raises(pliant.UserError, match="timeout=0: not a positive number"):
+        pliant.run(path, timeout=0)
