@@ -7,7 +7,7 @@ import pytest
 from pliant.kube.resources import CONFIG_MAPS, NODES
 from tests.scenarios.jobs import FOREVER, Manifest, group, job
 from tests.scenarios.messages import exited, start_problems, text_of
-from tests.scenarios.nodes import PAPER, Ends, Stuck, paper_nodes
+from tests.scenarios.nodes import PAPER, Ends, Runs, Stuck, paper_nodes
 from tests.scenarios.scene import Scene
 
 
@@ -65,9 +65,11 @@ async def test_a_missing_claim_is_the_first_thing_that_is_told(scene: Scene) -> 
 async def test_an_image_that_cannot_be_pulled_is_the_first_cause_of_what_follows(scene: Scene) -> None:
     async with paper_nodes(scene) as nodes:
         no_image = Stuck("ImagePullBackOff", 'Back-off pulling image "trian:1"')
-        # The other replica waits for the first one until it gives up.
-        nodes.behaviour = lambda pod: no_image if pod["metadata"]["name"] == "t-worker-0" else Ends(1, after=2)
+        nodes.behaviour = lambda pod: no_image if pod["metadata"]["name"] == "t-worker-0" else Runs()
         await scene.submit(job("t", {"worker": nodes.place(group(FOREVER, 2))}))
+        await scene.until(lambda: "trian:1" in problem(scene, "t"), "the image named")
+        # The other replica waits for the first one until it gives up.
+        nodes.order("t-worker-1", Ends(1))
         await scene.until_phase("t", "Failed")
         status = scene.status("t")
         assert (status["rootCause"]["replica"], status["rootCause"]["reason"]) == ("worker-0", "ImagePullBackOff")
