@@ -144,12 +144,13 @@ def _run_command(command_name: str, arguments: list[str]) -> int:
         allow_abbrev=False,
     )
     command.configure(parser)
-    arguments, program_arguments = _split_program_arguments(command, arguments)
+    namespace = Namespace()
+    if getattr(command, "TAKES_PROGRAM_ARGUMENTS", False):
+        arguments, namespace.program_arguments = _split_program_arguments(arguments)
     try:
-        args = parser.parse_args(arguments)
+        args = parser.parse_args(arguments, namespace)
     except SystemExit as exit_request:  # --help, or a usage error
         return int(exit_request.code or 0)
-    args.program_arguments = program_arguments
     try:
         code = command.execute(args)
         if isinstance(code, int):
@@ -165,9 +166,9 @@ def _run_command(command_name: str, arguments: list[str]) -> int:
         return _report_error(_as_machine_error(error))
 
 
-def _split_program_arguments(command: CommandModule, arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Separate what follows `--`, if the command passes it to a program."""
-    if "--" not in arguments or not getattr(command, "TAKES_PROGRAM_ARGUMENTS", False):
+def _split_program_arguments(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Separate what follows `--`, which is for the program that a command runs."""
+    if "--" not in arguments:
         return arguments, []
     position = arguments.index("--")
     return arguments[:position], arguments[position + 1 :]
