@@ -10,7 +10,6 @@ from itertools import islice
 
 PROGRESS_PREFIX = "pliant: "
 MAX_PROGRESS_FIELDS = 8
-BAR_FULL, BAR_EMPTY = "█", "░"
 MAX_UNPREFIXED_LINE_LENGTH = 4096  # longer lines without the prefix are ignored
 MAX_FIELD_NAME_LENGTH = 32
 _FIELD_PATTERN = re.compile(
@@ -117,12 +116,6 @@ def parse_number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
-
-
-def render_bar(fraction: float, width: int = 20) -> str:
-    """Return a bar: `███████░░░`."""
-    full = round(fraction * width)
-    return BAR_FULL * full + BAR_EMPTY * (width - full)
 
 
 def _to_int(number: float | None, fallback: int | None) -> int | None:
