@@ -18,7 +18,7 @@ from pliant.model.state import JobPhase
 
 async def follow_logs(target: ClusterTarget, job_object: JobObject) -> None:
     """Print the logs of all replicas until the job ends."""
-    no_filter = {"group": None, "rank": None, "container": None, "tail": None, "since": None}
+    no_filter = {"attempt": None, "group": None, "rank": None, "container": None, "tail": None, "since": None}
     log_args = Namespace(**no_filter, prefix=True, previous=False, follow=True)
     async with asyncio.TaskGroup() as tasks:
         await JobLogPrinter(target.client, job_object, log_args, sys.stdout).follow(tasks)

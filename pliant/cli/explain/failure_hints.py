@@ -10,6 +10,7 @@ from typing import NamedTuple
 from pliant.embedded.kubelet.environment.missing_directories import find_missing_directory, missing_directory_advice
 from pliant.embedded.program_annotations import PATH_ANNOTATION, WORKSPACE_ANNOTATION
 from pliant.kube.objects import Node
+from pliant.model.job import Job
 from pliant.model.observed import PodExit
 from pliant.model.state import StartFailure
 
@@ -74,6 +75,10 @@ class LocalPrograms(NamedTuple):
             if (path := node.metadata.annotations.get(PATH_ANNOTATION)) is not None:
                 return cls(path, node.metadata.annotations.get(WORKSPACE_ANNOTATION, ""))
         return None
+
+    def for_job(self, job: Job) -> LocalPrograms:
+        """Return those of the pods of a job, which may have a working directory of its own."""
+        return self._replace(workspace=job.workspace or self.workspace)
 
     @property
     def python(self) -> str:

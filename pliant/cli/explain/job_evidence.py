@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pliant.cli.cluster.job_context import load_job_context
 from pliant.cli.cluster.job_lookup import JobObject
+from pliant.cli.cluster.retained_logs import load_context_with_logs
 from pliant.cli.explain.job_explanation import JobEvidence, JobExplanation, earliest_failed_pods, explain_job
 from pliant.cli.output.log_lines import LineSplitter
 from pliant.errors import ApiError
@@ -18,7 +18,7 @@ MAX_TAIL_LINES = 8
 
 async def read_explanation(client: KubeClient, job_object: JobObject) -> JobExplanation:
     """Read the pods, nodes, events and log tails of a job, and explain its state."""
-    context = await load_job_context(client, job_object)
+    context = await load_context_with_logs(client, job_object)
     evidence = JobEvidence(job_object=job_object, context=context, now=SystemClock().now())
     namespace, pods = job_object.key.namespace, earliest_failed_pods(evidence)
     tails = {pod.name: await _read_log_tail(client, namespace, pod) for pod in pods}

@@ -11,15 +11,23 @@ from pliant.cli.explain.capacity import UNSCHEDULABLE_REASON
 from pliant.cli.explain.failure_hints import LocalPrograms, suggest_fix
 from pliant.engine.pods.replicas import Replica
 from pliant.model.job import CleanPodPolicy, Job, RestartPolicy
-from pliant.model.labels import MANAGED_BY_VALUE
+from pliant.model.labels import MANAGED_BY_VALUE, WORKSPACE_ANNOTATION
 from pliant.model.observed import PodExit, PodPhase
 from pliant.model.state import EngineState, JobPhase, RestartCause
 
 _IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable")
-# the value of cleanPodPolicy that keeps pods, by API group, where it is not None
-_KEEP_PODS_VALUE = {"batch.paddlepaddle.org": "Never"}
+# what keeps the pods that have finished, by API group, where it is not `cleanPodPolicy: Running`
+_KEEP_PODS_ADVICE = {
+    "batch.paddlepaddle.org": "cleanPodPolicy: Never",
+    "elastic.iml.github.io": "the annotation pliant/clean: running",
+}
 _MISSING_OBJECT_REASONS = ("CreateContainerConfigError", "FailedMount")
 _MISSING_OBJECT_PATTERN = re.compile(r'(configmap|secret|persistentvolumeclaim) "[^"]+" not found')
+
+
+def keep_pods_advice(job: Job) -> str:
+    """Return what keeps the pods of a job that have finished, and so their logs: `cleanPodPolicy: Running`."""
+    return _KEEP_PODS_ADVICE.get(job.owner.api_version.partition("/")[0], "cleanPodPolicy: Running")
 
 
 def suggest_remedies(job_object: JobObject, replicas: Sequence[Replica], context: JobContext) -> Iterator[str]:
@@ -41,7 +49,8 @@ def suggest_remedies(job_object: JobObject, replicas: Sequence[Replica], context
         yield "start an operator: `pliant up` starts one, `pliant install` installs one on a cluster"
         yield "check its requirements: pliant doctor"
         return
-    yield from _remedies_for_causes(state, LocalPrograms.of_nodes(context.nodes.values()))
+    local = LocalPrograms.of_nodes(context.nodes.values())
+    yield from _remedies_for_causes(state, local.for_job(job) if local is not None else None)
     yield from _remedies_for_phase(state.phase, name)
     if not state.phase.is_final:
         yield from _remedies_for_pod_problems(name, replicas)
@@ -77,6 +86,8 @@ def _remedies_for_pod_problems(name: str, replicas: Sequence[Replica]) -> Iterat
         problem = replica.pod.start_problem if replica.pod and not replica.state.has_started else ""
         group = replica.rank.group
         template = f"the template of {group.name}"
+        if WORKSPACE_ANNOTATION in problem:
+            continue  # the problem contains the fix
         if problem.startswith(_MISSING_OBJECT_REASONS) or _MISSING_OBJECT_PATTERN.search(problem):
             yield f"create the missing object (ConfigMap, Secret, volume), or fix its name in {template}"
         elif problem.startswith(UNSCHEDULABLE_REASON):
@@ -93,21 +104,21 @@ def _remedies_for_pod_problems(name: str, replicas: Sequence[Replica]) -> Iterat
 
 def _remedies_for_failed_pods(job: Job, state: EngineState, context: JobContext, run_policy_path: str) -> Iterator[str]:
     failed = [pod for pod in context.observed_pods(job) if pod.phase is PodPhase.FAILED]
+    has_logs = bool(failed) or (context.has_retained_logs and state.root_cause is not None)
     codes = {pod.exit.code for pod in failed if pod.exit}
     if 137 in codes or any(pod.exit and pod.exit.reason == "OOMKilled" for pod in failed):
         yield "if it ran out of memory: use a smaller batch, or increase the memory in resources.limits"
     if state.phase is JobPhase.FAILED:
-        yield from _remedies_for_failed_job(job, state, bool(failed), run_policy_path)
-    elif failed and not state.phase.is_final:
+        yield from _remedies_for_failed_job(job, state, has_logs, run_policy_path)
+    elif has_logs and not state.phase.is_final:
         yield f"read the complete logs: pliant logs {job.key.name}"
 
 
-def _remedies_for_failed_job(job: Job, state: EngineState, has_pods: bool, run_policy_path: str) -> Iterator[str]:
-    if has_pods:
+def _remedies_for_failed_job(job: Job, state: EngineState, has_logs: bool, run_policy_path: str) -> Iterator[str]:
+    if has_logs:
         yield f"read the complete logs: pliant logs {job.key.name}"
     elif job.clean_pod_policy is CleanPodPolicy.ALL:
-        api_group = job.owner.api_version.partition("/")[0]
-        yield f"keep pods and logs: cleanPodPolicy: {_KEEP_PODS_VALUE.get(api_group, 'None')}"
+        yield f"keep pods and logs: {keep_pods_advice(job)}"
     for group in job.groups:
         used, limit = state.group(group.name).restarts_without_disruptions, group.restart_rule.limit
         if group.restart_rule.policy is None:

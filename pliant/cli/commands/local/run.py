@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 from pliant.cli.durations import format_duration
 from pliant.cli.input.local_cluster_options import (
     add_local_cluster_options,
+    add_workspace_option,
     cluster_config,
     current_dir,
     parse_duration_option,
-    parse_existing_dir,
+    workspace_of,
 )
 from pliant.cli.input.problems import SourceLocation, first_pliant_error, input_error
 from pliant.cli.linux_only import require_linux
@@ -66,6 +67,7 @@ examples:
   pliant run job.yaml --timeout 10m               for at most ten minutes
   pliant run job.yaml --nodes 4 --node-cpu 8      on four nodes with eight CPUs each
   pliant run job.yaml > train.log                 write logs to a file, progress to the terminal
+  pliant run job.yaml -q --logs-dir logs          write the log of each replica to a file in logs/
   pliant run job.yaml --set spec.replicaSpecs.worker.replicas=4      with four workers
   helm template chart | pliant run -              read manifests from another program
 
@@ -87,8 +89,9 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--timeout", type=parse_duration_option, metavar="TIME", help=timeout_help)
     parser.add_argument("--logs", action=BooleanOptionalAction, default=True, help="Show the logs of the jobs (yes)")
     parser.add_argument("--quiet", "-q", action="store_true", help="Print only the result")
-    workspace_help = "Working directory of programs and root of hostPath volumes (default: the directory of FILE)"
-    parser.add_argument("--workspace", type=parse_existing_dir, metavar="DIR", help=workspace_help)
+    logs_dir_help = "Directory for the complete log of each replica: worker-0.log, worker-0.1.log after a restart"
+    parser.add_argument("--logs-dir", type=Path, metavar="DIR", help=logs_dir_help)
+    add_workspace_option(parser)
     parser.add_argument("--data", type=Path, metavar="DIR", help="New or empty directory for the data of the cluster")
     parser.add_argument("--keep", action="store_true", help="Keep the data of the cluster and print its location")
     add_dry_run_options(parser)
@@ -104,6 +107,7 @@ def execute(args: Namespace) -> int | Coroutine[Any, Any, int]:
     from pliant.cli.input.autoscale_options import autoscale_options
     from pliant.cli.input.manifest_checks import check_runnable_locally
     from pliant.cli.input.script_options import load_job_input
+    from pliant.cli.local.replica_log_files import ReplicaLogFiles
     from pliant.cli.local.run_session import RunPlan
 
     if args.kubeconfig or args.context or args.cluster or args.dry_run == "server":
@@ -126,6 +130,7 @@ def execute(args: Namespace) -> int | Coroutine[Any, Any, int]:
         style=TerminalStyle.for_stream(sys.stderr),
         autoscale=autoscale_options(args),
         notes=job_input.notes,
+        log_files=ReplicaLogFiles(args.logs_dir.absolute()) if args.logs_dir else None,
     )
     with _data_dir(args) as data_dir:
         return run_with_signals_deferred(_run_session(args, plan, data_dir))
@@ -156,7 +161,7 @@ async def _run_session(args: Namespace, plan: RunPlan, data_dir: Path) -> int:
 
     loop = asyncio.get_running_loop()
     started_at = loop.time()
-    config = cluster_config(args, data_dir, workspace=_workspace_dir(args), durable=False)
+    config = cluster_config(args, data_dir, workspace=workspace_of(args) or current_dir(), durable=False)
     with handle_stop_signals() as stop:
         view = _make_view(args, stop)
         stop.on_stop = lambda: view.show_note("stopping…")
@@ -173,7 +178,8 @@ async def _run_session(args: Namespace, plan: RunPlan, data_dir: Path) -> int:
             result = RunResult(exit_code=stop.exit_code, text=f"{plan.style.red('✘')} interrupted after {elapsed}")
         finally:
             view.close()
-    _print_result(result.text)
+    problem = plan.log_files.problem if plan.log_files else ""
+    _print_result("\n".join(filter(None, (result.text, problem))))
     return result.exit_code
 
 
@@ -215,15 +221,6 @@ def _make_view(args: Namespace, stop: StopSignalHandler) -> RunView:
 
         return LiveRunView(sys.stdout, options, hang_up)
     return PlainRunView(sys.stdout, sys.stderr, options, hang_up)
-
-
-def _workspace_dir(args: Namespace) -> Path:
-    if args.workspace is not None:
-        return Path(args.workspace).absolute()
-    first_file = str(args.files[0])
-    # A script runs in the current directory, like a program that the user starts.
-    is_in_current_dir = first_file == "-" or first_file.endswith(".py")
-    return current_dir() if is_in_current_dir else Path(first_file).absolute().parent
 
 
 def _print_result(text: str) -> None:
