@@ -101,6 +101,7 @@ class JobRun:
             namespace=self._access.namespace,
             timeout=self._request.timeout,
             style=TerminalStyle.for_stream(self._request.err),
+            timeout_option="timeout",
             create_jobs=lambda manifests: self._create_jobs(target, registry, manifests),
         )
         cluster = self._access.runner.cluster
