@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ FORGOTTEN = f"""{PROLOGUE}
 cluster = pliant.cluster()
 cluster.start()
 job = cluster.submit(make_job("steady", STEADY))
-print(next(job.follow_logs()))
+print(next(job.follow_logs(rank=0)))
 """
 FORKED = f"""{PROLOGUE}
 from pliant.embedded.kubelet.runtime import agent_process
@@ -30,7 +31,7 @@ with pliant.cluster() as cluster:
     child = os.fork()
     if not child:
         try:
-            job.phase
+            cluster.get("steady")
         except pliant.UserError as error:
             print(error, flush=True)
         signal.pause()
@@ -49,7 +50,7 @@ def user() -> Iterator[OrdinaryUser]:
 
 
 def start(user: OrdinaryUser, program: str) -> subprocess.Popen[str]:
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     command = [interpreter(), "-c", program]
     return subprocess.Popen(command, cwd=user.home, env=user.environment, text=True, **streams, **identity())
 
