@@ -43,13 +43,12 @@ pliant.run("train.py", wrokers=4)
 def test_a_strict_type_checker_accepts_correct_programs_and_finds_mistakes(tmp_path: Path) -> None:
     path = tmp_path / "program.py"
     path.write_text(PROGRAM)
-    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), str(path)]
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), path.name]
     done = subprocess.run(
         command, cwd=tmp_path, env={"MYPYPATH": str(ROOT)}, check=False, capture_output=True, text=True
     )
-    assert [line.partition(": ")[2] for line in done.stdout.splitlines()] == [
-        'note: Revealed type is "builtins.tuple[pliant.api.status.GroupStatus, ...]"',
-        'note: Revealed type is "pliant.api.status.JobState"',
-        'error: Unexpected keyword argument "wrokers" for "run"; did you mean "workers"?  [call-arg]',
-        "Found 1 error in 1 file (checked 1 source file)",
-    ], done.stderr
+    found = [line.partition(": ")[2] for line in done.stdout.splitlines() if line.startswith(path.name)]
+    assert len(found) == 4, done.stdout
+    assert "tuple[pliant.api.status.GroupStatus, ...]" in found[0]
+    assert "pliant.api.status.JobState" in found[1]
+    assert found[2].startswith('error: Unexpected keyword argument "wrokers" for "run"')
