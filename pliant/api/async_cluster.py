@@ -21,7 +21,7 @@ from pliant.api.options import (
     to_timedelta,
 )
 from pliant.api.run_job import JobRun, RunRequest
-from pliant.api.sources import JobInput, load_source, require_one_job
+from pliant.api.sources import LoadedSource, load_source, require_one_job
 from pliant.api.temporary_cluster import TemporaryClusterAccess, TemporaryClusterRunner, stop_ignoring_errors
 from pliant.cli.cluster.apply import LocalObjectCreator, frontends_in, kind_registry_for_manifests
 from pliant.cli.cluster.job_lookup import find_job, list_jobs
@@ -116,16 +116,16 @@ class AsyncTemporaryCluster:
     async def run_shown(self, source: JobSource, options: JobOptions, request: RunRequest) -> AsyncJobHandle:
         """Run a job to its end; show it on the streams of the request."""
         check_keywords("run", options, JobOptions)
-        job_input = require_one_job(load_source(source, options), "run")
-        check_jobs_and_plans(job_input.manifests, kind_registry_for_manifests(job_input.manifests), self.namespace)
+        loaded = require_one_job(load_source(source, options), "run")
+        check_jobs_and_plans(loaded.manifests, kind_registry_for_manifests(loaded.manifests), self.namespace)
         request = replace(request, replaces_active=options.get("replace", False))
-        return await JobRun(self._access, job_input, request).run(asyncio.get_running_loop().time())
+        return await JobRun(self._access, loaded, request).run(asyncio.get_running_loop().time())
 
     async def submit(self, source: JobSource, **options: Unpack[JobOptions]) -> AsyncJobHandle:
         """Create a job, and create or update the objects it needs; return at once."""
         check_keywords("submit", options, JobOptions)
-        job_input = require_one_job(load_source(source, options), "submit")
-        [job] = await submit_input(self._access, job_input, replace=options.get("replace", False))
+        loaded = require_one_job(load_source(source, options), "submit")
+        [job] = await submit_input(self._access, loaded, replace=options.get("replace", False))
         return job
 
     async def submit_all(self, source: JobSource, **options: Unpack[JobOptions]) -> list[AsyncJobHandle]:
@@ -142,11 +142,11 @@ class AsyncTemporaryCluster:
         return await get_jobs(self._access)
 
 
-async def submit_input(access: ClusterAccess, job_input: JobInput, *, replace: bool) -> list[AsyncJobHandle]:
+async def submit_input(access: ClusterAccess, loaded: LoadedSource, *, replace: bool) -> list[AsyncJobHandle]:
     """Create the objects of an input on any cluster; return its jobs."""
-    if not job_input.job_names:
+    if not loaded.job_names:
         raise UserError("the source contains no job")
-    manifests = job_input.manifests
+    manifests = loaded.manifests
     registry = kind_registry_for_manifests(manifests)
     with api_errors():
         async with access.connect() as target:
@@ -169,16 +169,16 @@ async def get_jobs(access: ClusterAccess) -> list[AsyncJobHandle]:
             return [AsyncJobHandle(access, job) for job in await list_jobs(target)]
 
 
-async def run_on_new_cluster(job_input: JobInput, request: RunRequest, options: ClusterOptions) -> AsyncJobHandle:
+async def run_on_new_cluster(loaded: LoadedSource, request: RunRequest, options: ClusterOptions) -> AsyncJobHandle:
     """Start a cluster for one job, run it to its end, and stop the cluster."""
-    manifests = job_input.manifests
+    manifests = loaded.manifests
     check_runnable_locally(manifests, kind_registry_for_manifests(manifests), DEFAULT_NAMESPACE)
     started_at = asyncio.get_running_loop().time()
     arguments = parse_cluster_options(options)
-    runner = TemporaryClusterRunner(arguments, job_input.workspace, frontends_in(manifests))
+    runner = TemporaryClusterRunner(arguments, loaded.workspace, frontends_in(manifests))
     await runner.start()
     try:
-        job = await JobRun(TemporaryClusterAccess(runner, DEFAULT_NAMESPACE), job_input, request).run(started_at)
+        job = await JobRun(TemporaryClusterAccess(runner, DEFAULT_NAMESPACE), loaded, request).run(started_at)
     except BaseException:
         await stop_ignoring_errors(runner)
         raise

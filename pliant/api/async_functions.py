@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Unpack, cast
+from typing import Unpack
 
 from pliant.api.access import RunningClusterAccess
 from pliant.api.async_cluster import AsyncTemporaryCluster, get_job, get_jobs, run_on_new_cluster, submit_input
@@ -21,8 +21,9 @@ from pliant.api.options import (
     selection_arguments,
     to_timedelta,
 )
+from pliant.api.program_submission import submit_program
 from pliant.api.run_job import RunRequest
-from pliant.api.sources import JobInput, load_source, require_one_job
+from pliant.api.sources import LoadedSource, is_program, load_source, require_one_job
 
 
 async def run(
@@ -48,30 +49,35 @@ async def run(
 async def run_shown(source: JobSource, options: RunOptions, request: RunRequest) -> AsyncJobHandle:
     """Run a job on a temporary cluster; show it on the streams of the request."""
     check_keywords("run", options, RunOptions)
-    job_input = _with_workspace(require_one_job(load_source(source, options), "run"), options)
+    loaded = _with_workspace(require_one_job(load_source(source, options), "run"), options)
     cluster: ClusterOptions = {"nodes": options.get("nodes", 1)}
-    return await run_on_new_cluster(job_input, request, cluster)
+    return await run_on_new_cluster(loaded, request, cluster)
 
 
-def _with_workspace(job_input: JobInput, options: RunOptions) -> JobInput:
+def _with_workspace(loaded: LoadedSource, options: RunOptions) -> LoadedSource:
     workspace = options.get("workspace")
-    return replace(job_input, workspace=Path(workspace).absolute()) if workspace else job_input
+    return replace(loaded, workspace=Path(workspace).absolute()) if workspace else loaded
 
 
 async def submit(source: JobSource, **options: Unpack[SubmitOptions]) -> AsyncJobHandle:
-    """Create a job on a running cluster, which is selected as `pliant submit` does; return at once."""
+    """Create a job on a running cluster, which is selected as `pliant submit` does; return at once.
+
+    A Python program is sent to the cluster with the local modules that it imports; it needs an `image`.
+    """
     check_keywords("submit", options, SubmitOptions)
-    job_input = require_one_job(load_source(source, options), "submit")
+    if is_program(source):
+        return await submit_program(_running_cluster(options), source, options)
+    loaded = require_one_job(load_source(source, options), "submit")
     access = _running_cluster(options)
-    [job] = await submit_input(access, job_input, replace=options.get("replace", False))
+    [job] = await submit_input(access, loaded, replace=options.get("replace", False))
     return job
 
 
 async def submit_all(source: JobSource, **options: Unpack[SubmitOptions]) -> list[AsyncJobHandle]:
     """Create all jobs of a source on a running cluster; return at once."""
     check_keywords("submit_all", options, SubmitOptions)
-    job_input = load_source(source, options)
-    return await submit_input(_running_cluster(options), job_input, replace=options.get("replace", False))
+    loaded = load_source(source, options)
+    return await submit_input(_running_cluster(options), loaded, replace=options.get("replace", False))
 
 
 async def get(name: str, **selection: Unpack[SelectionOptions]) -> AsyncJobHandle:
@@ -91,5 +97,5 @@ def cluster(**options: Unpack[ClusterOptions]) -> AsyncTemporaryCluster:
     return AsyncTemporaryCluster.with_options(options)
 
 
-def _running_cluster(options: SelectionOptions | SubmitOptions) -> RunningClusterAccess:
-    return RunningClusterAccess(selection_arguments(cast("SelectionOptions", options)))
+def _running_cluster(options: SelectionOptions) -> RunningClusterAccess:
+    return RunningClusterAccess(selection_arguments(options))

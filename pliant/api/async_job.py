@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from argparse import ArgumentParser, Namespace
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from io import StringIO
@@ -117,7 +117,7 @@ class AsyncJobHandle:
             last_lines=cause.last_lines if cause else (),
         )
 
-    async def follow(self) -> AsyncIterator[JobUpdate]:
+    async def follow(self) -> AsyncGenerator[JobUpdate, None]:
         """Yield what happens to the job until it has finished or is deleted; at first, what has happened so far."""
         tracker = UpdateTracker()
         if self.state.is_finished:
@@ -165,7 +165,7 @@ class AsyncJobHandle:
         group: str | None = None,
         container: str | None = None,
         tail: int | None = None,
-    ) -> AsyncIterator[str]:
+    ) -> AsyncGenerator[str, None]:
         """Yield the lines of the logs until the job has finished."""
         selection = LogSelection(rank=rank, group=group, container=container, tail=tail)
         if self._record is not None:

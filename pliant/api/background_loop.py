@@ -109,11 +109,18 @@ class BackgroundLoop:
                 result.set_result(task.result())
             outputs.put(None)
 
-        loop.call_soon_threadsafe(start)
+        def cancel() -> None:
+            if tasks:
+                tasks[0].cancel()
+            else:  # interrupted before it was scheduled
+                coroutine.close()
+                outputs.put(None)
+
         try:
+            loop.call_soon_threadsafe(start)
             _print_until_end(outputs)
         except BaseException:  # an interrupt, or a closed standard output
-            loop.call_soon_threadsafe(lambda: tasks[0].cancel())
+            loop.call_soon_threadsafe(cancel)
             _discard_until_end(outputs)
             raise
         return result.result()

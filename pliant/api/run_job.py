@@ -15,7 +15,7 @@ from pliant.api.access import api_errors
 from pliant.api.async_job import AsyncJobHandle
 from pliant.api.explanation import to_explanation
 from pliant.api.run_record import RunRecord
-from pliant.api.sources import JobInput
+from pliant.api.sources import LoadedSource
 from pliant.api.status import JobProgress, to_job_progress
 from pliant.api.temporary_cluster import TemporaryClusterAccess
 from pliant.cli.cluster.apply import LocalObjectCreator, kind_registry_for_manifests
@@ -65,9 +65,9 @@ class RecordingRunView(PlainRunView):
 class JobRun:
     """One run of one job."""
 
-    def __init__(self, access: TemporaryClusterAccess, job_input: JobInput, request: RunRequest) -> None:
+    def __init__(self, access: TemporaryClusterAccess, loaded: LoadedSource, request: RunRequest) -> None:
         self._access = access
-        self._input = job_input
+        self._source = loaded
         self._request = request
         self._created: list[JobObject] = []
 
@@ -94,17 +94,18 @@ class JobRun:
             view.close()
 
     async def _run_session(self, target: ClusterTarget, view: RecordingRunView, started_at: float) -> AsyncJobHandle:
-        registry = kind_registry_for_manifests(self._input.manifests)
+        registry = kind_registry_for_manifests(self._source.manifests)
         plan = RunPlan(
-            manifests=self._input.manifests,
+            manifests=self._source.manifests,
             kind_registry=registry,
             namespace=self._access.namespace,
             timeout=self._request.timeout,
             style=TerminalStyle.for_stream(self._request.err),
+            timeout_option="timeout",
             create_jobs=lambda manifests: self._create_jobs(target, registry, manifests),
         )
         cluster = self._access.runner.cluster
-        for note in filter(None, (cluster.mode.fallback_notice, self._input.note)):
+        for note in filter(None, (cluster.mode.fallback_notice, self._source.note)):
             view.show_note(note)
         try:
             with _log_errors_to(view):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pliant.api.options import JobOptions, JobSource, ProgramOptions, check_program_only, select_options
 from pliant.cli.input.local_cluster_options import current_dir
@@ -21,7 +21,7 @@ PROGRAM_SUFFIX = ".py"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobInput:
+class LoadedSource:
     """The objects to create, and the directory in which their programs start by default."""
 
     manifests: list[Manifest]
@@ -34,35 +34,34 @@ class JobInput:
         return [manifest.name for manifest in self.manifests if frontend_of(manifest) is not None]
 
 
-def load_source(source: JobSource, options: JobOptions) -> JobInput:
+def load_source(source: JobSource, options: JobOptions) -> LoadedSource:
     """Read a source; raise InvalidInput with the location of each problem."""
-    if isinstance(source, (str, PathLike)) and fspath(source).endswith(PROGRAM_SUFFIX):
-        job_input = _load_program(Path(source), options)
+    if is_program(source):
+        loaded = _load_program(Path(cast("str", source)), options)
     else:
-        job_input = _load_objects(source)
+        loaded = _load_objects(source)
         check_program_only(_describe(source), select_options(options, ProgramOptions))
         if name := options.get("name"):
-            job_input = replace(job_input, manifests=_with_name(job_input, name))
-    settings = [f"{path}={json.dumps(value)}" for path, value in options.get("fields", {}).items()]
-    return replace(job_input, manifests=with_job_fields_set(job_input.manifests, settings))
+            loaded = replace(loaded, manifests=_with_name(loaded, name))
+    return replace(loaded, manifests=with_job_fields_set(loaded.manifests, field_settings(options)))
 
 
-def require_one_job(job_input: JobInput, function: str) -> JobInput:
+def require_one_job(loaded: LoadedSource, function: str) -> LoadedSource:
     """Return the input; raise UserError unless it has exactly one job."""
-    names = job_input.job_names
+    names = loaded.job_names
     if len(names) > 1:
         fix = f"`{function}_all` returns a list" if function == "submit" else "submit them to a `pliant.cluster()`"
         raise UserError(f"{function}() takes one job, found {len(names)} ({', '.join(names)}); {fix}")
-    return job_input
+    return loaded
 
 
-def _load_objects(source: JobSource) -> JobInput:
+def _load_objects(source: JobSource) -> LoadedSource:
     if isinstance(source, (str, PathLike)):
         path = fspath(source)
-        return JobInput(manifests=load_manifests([path]), workspace=Path(path).absolute().parent)
+        return LoadedSource(manifests=load_manifests([path]), workspace=Path(path).absolute().parent)
     objects = [source] if isinstance(source, Mapping) else list(source)
     manifests = [_to_manifest(obj, number) for number, obj in enumerate(objects)]
-    return JobInput(manifests=manifests, workspace=current_dir())
+    return LoadedSource(manifests=manifests, workspace=current_dir())
 
 
 def _to_manifest(obj: Mapping[str, Any], number: int) -> Manifest:
@@ -78,25 +77,30 @@ def _to_manifest(obj: Mapping[str, Any], number: int) -> Manifest:
     return Manifest(document.value, document)
 
 
-def _with_name(job_input: JobInput, name: str) -> list[Manifest]:
-    if len(job_input.job_names) != 1:
-        raise UserError(f"name={name!r}: the source has {len(job_input.job_names)} jobs; set their names in the source")
-    return with_job_fields_set(job_input.manifests, [f"metadata.name={json.dumps(name)}"])
+def _with_name(loaded: LoadedSource, name: str) -> list[Manifest]:
+    if len(loaded.job_names) != 1:
+        raise UserError(f"name={name!r}: the source has {len(loaded.job_names)} jobs; set their names in the source")
+    return with_job_fields_set(loaded.manifests, [f"metadata.name={json.dumps(name)}"])
 
 
-def _load_program(path: Path, options: JobOptions) -> JobInput:
-    from pliant.cli.input.script_job import ScriptOptions, build_script_job
+def is_program(source: JobSource) -> bool:
+    return isinstance(source, (str, PathLike)) and fspath(source).endswith(PROGRAM_SUFFIX)
+
+
+def field_settings(options: JobOptions) -> list[str]:
+    """Return the fields to set as the option `--set` takes them."""
+    return [f"{path}={json.dumps(value)}" for path, value in options.get("fields", {}).items()]
+
+
+def _load_program(path: Path, options: JobOptions) -> LoadedSource:
+    from pliant.cli.input.script_job import ScriptOptions, build_script_job  # type: ignore[import-not-found,unused-ignore]
 
     chosen: dict[str, Any] = select_options(options, ProgramOptions)
     chosen["arguments"] = tuple(map(str, options.get("arguments", ())))
-    workspace = current_dir()
-    # Programs find the script at a path below their working directory, as the user of a shell does.
-    if not path.absolute().is_relative_to(workspace):
-        workspace = path.absolute().parent
-    script = path.absolute().relative_to(workspace)
-    job = build_script_job(ScriptOptions(script=script, name=options.get("name", ""), **chosen))
+    # An absolute path, because a cluster may start programs in another directory.
+    job = build_script_job(ScriptOptions(script=path.absolute(), name=options.get("name", ""), **chosen))
     note = f"{job.name}: framework {job.framework} ({job.reason})"
-    return JobInput(manifests=job.manifests, workspace=workspace, note=note)
+    return LoadedSource(manifests=job.manifests, workspace=current_dir(), note=note)
 
 
 def _describe(source: JobSource) -> str:

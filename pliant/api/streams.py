@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from io import TextIOBase
 from typing import TypeVar
@@ -15,7 +15,7 @@ T = TypeVar("T")
 Emit = Callable[[T], None]
 
 
-async def iterate_task(produce: Callable[[Emit[T]], Awaitable[None]]) -> AsyncIterator[T]:
+async def iterate_task(produce: Callable[[Emit[T]], Awaitable[None]]) -> AsyncGenerator[T, None]:
     """Yield what a task emits until it returns; cancel it if the iteration ends earlier.
 
     Informers and timeouts live in that task: a generator must not hold them open while its caller runs.

@@ -63,9 +63,9 @@ class TemporaryClusterRunner:
         if self._task is not None:
             raise UserError("a cluster can be started once; create another one with cluster()")
         started = asyncio.Event()
-        ending = self._ending = asyncio.get_running_loop().create_future()
+        self._ending = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._run(started))
-        self._task.add_done_callback(lambda task: ending.done() or ending.set_result(None))
+        self._task.add_done_callback(lambda task: self._end())
         ready = asyncio.create_task(started.wait())
         try:
             await asyncio.wait({self._task, ready}, return_when=asyncio.FIRST_COMPLETED)
@@ -80,10 +80,9 @@ class TemporaryClusterRunner:
 
     async def stop(self) -> None:
         """Stop the cluster and all its pods, and delete its data; raise the error with which it failed, if any."""
-        if self._task is None or self._ending is None:
+        if self._task is None:
             return
-        if not self._ending.done():
-            self._ending.set_result(None)
+        self._end()
         self._stop.set()
         try:
             with api_errors():
@@ -127,6 +126,11 @@ class TemporaryClusterRunner:
                 self._cluster = cluster
                 started.set()
                 await self._stop.wait()
+
+    def _end(self) -> None:
+        """Interrupt everything that uses the cluster."""
+        if self._ending is not None and not self._ending.done():
+            self._ending.set_result(None)
 
     async def _cancel(self) -> None:
         assert self._task is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -20,20 +21,23 @@ FORGOTTEN = f"""{PROLOGUE}
 cluster = pliant.cluster()
 cluster.start()
 job = cluster.submit(make_job("steady", STEADY))
-print(next(job.follow_logs()))
+print(next(job.follow_logs(rank=0)))
 """
 FORKED = f"""{PROLOGUE}
 from pliant.embedded.kubelet.runtime import agent_process
 agent_process._AGENT_TIMEOUT = 1000.0
+asked, answered = os.pipe()
 with pliant.cluster() as cluster:
-    job = cluster.submit(make_job("steady", STEADY))
+    cluster.submit(make_job("steady", STEADY))
     child = os.fork()
     if not child:
         try:
-            job.phase
+            cluster.get("steady")
         except pliant.UserError as error:
             print(error, flush=True)
+        os.write(answered, b"!")
         signal.pause()
+    os.read(asked, 1)
 os.kill(child, signal.SIGKILL)
 os.waitpid(child, 0)
 """
@@ -49,7 +53,7 @@ def user() -> Iterator[OrdinaryUser]:
 
 
 def start(user: OrdinaryUser, program: str) -> subprocess.Popen[str]:
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     command = [interpreter(), "-c", program]
     return subprocess.Popen(command, cwd=user.home, env=user.environment, text=True, **streams, **identity())
 
@@ -64,12 +68,14 @@ def test_an_interrupted_run_stops_its_cluster(user: OrdinaryUser) -> None:
     assert ended.err.splitlines()[-1] == "KeyboardInterrupt"
 
 
+@pytest.mark.deep
 def test_a_cluster_that_is_not_stopped_ends_with_its_process(user: OrdinaryUser) -> None:
     with start(user, FORGOTTEN) as process:
         ended = finished(process)
     assert (ended.code, ended.out, ended.err) == (0, "started\n", "")
 
 
+@pytest.mark.deep
 def test_a_forked_child_neither_uses_nor_keeps_the_cluster_of_its_parent(user: OrdinaryUser) -> None:
     with start(user, FORKED) as process:
         ended = finished(process)

@@ -19,8 +19,12 @@ def visitor(user: OrdinaryUser) -> OrdinaryUser:
     wheels, packages = user.home / "wheels", user.home / "packages"
     subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", wheels], cwd=ROOT, check=True)
     [wheel] = wheels.glob("*.whl")
-    options = ["--no-deps", "--no-index", "--disable-pip-version-check", "--no-compile", "--target", packages]
-    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", *options, wheel], check=True, timeout=100)
+    options = ["--no-deps", "--no-index", "--disable-pip-version-check", "--no-compile"]
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--quiet", *options, "--target", packages, wheel],
+        check=True,
+        timeout=100,
+    )
     dependencies = [path for path in sys.path if path.endswith("site-packages")]
     path = os.pathsep.join([str(packages), *dependencies])
     return replace(user, more={**user.more, "PYTHONPATH": path})

@@ -16,12 +16,14 @@ from pliant.cli.cluster.job_lookup import JobObject
 from pliant.cli.cluster.submission import ManifestSubmitter, ReplacePolicy
 from pliant.cli.cluster.target import ClusterTarget, connect_target
 from pliant.cli.cluster.waiting import UNLIMITED_WAIT_TIMEOUT
+from pliant.cli.input.local_cluster_options import current_dir, workspace_of
 from pliant.cli.input.manifest_checks import check_jobs_and_plans
 from pliant.cli.input.manifests import Manifest
 from pliant.cli.input.problems import input_error
 from pliant.cli.input.script_code import CODE_DIR, build_code_config_map, read_code, with_code_mounted
 from pliant.cli.input.script_job import as_manifest
 from pliant.cli.input.script_options import JobInput, is_script, load_job_input
+from pliant.cli.input.workspace_annotation import with_workspace
 from pliant.cli.output.formats import print_manifests
 from pliant.cli.output.streams import write_line
 from pliant.errors import ApiError
@@ -33,7 +35,7 @@ async def run_on_cluster(args: Namespace) -> int:
     if not is_script(args):
         fix = f"submit them: pliant submit {' '.join(args.files)} --follow"
         raise input_error("--context, --kubeconfig, --cluster and --dry-run=server apply to scripts (FILE.py)", fix=fix)
-    job_input = load_shipped_script(args)
+    job_input = load_script_for_cluster(args)
     if args.dry_run == "client":
         print_manifests(args.output, [manifest.raw for manifest in job_input.manifests])
         return 0
@@ -56,8 +58,17 @@ async def run_on_cluster(args: Namespace) -> int:
             raise
 
 
+def load_script_for_cluster(args: Namespace) -> JobInput:
+    """Build the job of a script: on a local cluster it starts in the current directory, on others with its code."""
+    if args.cluster:
+        job_input = load_job_input(args)
+        workspace = workspace_of(args) or current_dir()
+        return replace(job_input, manifests=with_workspace(job_input.manifests, workspace, overwrite=True))
+    return load_shipped_script(args)
+
+
 def load_shipped_script(args: Namespace) -> JobInput:
-    """Build the job of a script for a cluster, with a ConfigMap of its code unless `--no-ship` is set."""
+    """Build the job of a script, with a ConfigMap of its code unless `--no-ship` is set."""
     if not args.image:
         fix = "name an image that has Python and the framework, for example --image python:3.12-slim"
         raise input_error("--image is required to run a script on a cluster", fix=fix)

@@ -71,10 +71,10 @@ def _group_by_reason(stuck_replicas: Iterable[StuckReplica]) -> dict[tuple[str, 
 
 
 def summarize_timed_out_run(
-    run_state: RunState, logs: LogStreams, timeout: timedelta, style: TerminalStyle
+    run_state: RunState, logs: LogStreams, timeout: timedelta, style: TerminalStyle, *, option: str = "--timeout"
 ) -> RunResult:
-    """Summarize a run that reached --timeout: unfinished groups, their last log lines, and what blocks them."""
-    lines = [f"{style.red('✘')} {style.bold(f'not finished after {format_duration(timeout)}')} (--timeout)"]
+    """Summarize a run that reached its timeout: unfinished groups, their last log lines, and what blocks them."""
+    lines = [f"{style.red('✘')} {style.bold(f'not finished after {format_duration(timeout)}')} ({option})"]
     for line in run_state.group_lines():
         job = next(job for job in run_state.jobs if job.key.name == line.job)
         if run_state.has_final_phase(job):

@@ -65,6 +65,8 @@ class RunPlan:
     create_jobs: JobCreator | None = None
     """Creates the objects on a cluster that others use too; by default, the cluster is a new one of this run."""
     log_files: ReplicaLogFiles | None = None
+    timeout_option: str = "--timeout"
+    """What the user calls the timeout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +119,17 @@ class RunSession:
                 if self._operator_setup is not None:
                     await install_crds(self._client, self._kinds)
                 self._run_state.set_nodes((await self._client.list(NODES, decode_as=Node)).items)
+                if self._plan.create_jobs is not None:
+                    await self._apply_manifests()  # first, so that the informers list the objects of the run
                 background = [self._tasks.create_task(work) for work in self._background_work()]
-                await self._apply_manifests()
+                if self._plan.create_jobs is None:
+                    await self._apply_manifests()
                 stuck = await self._wait_until_finished()
         except TimeoutError:
             if timeout is None:
                 raise
-            return summarize_timed_out_run(self._run_state, self._logs, timeout, self._plan.style)
+            option = self._plan.timeout_option
+            return summarize_timed_out_run(self._run_state, self._logs, timeout, self._plan.style, option=option)
         else:
             # The job watch may report the end before the pod watch reports the last containers.
             for pod in filter(self._is_own_pod, (await self._client.list(PODS, decode_as=Pod)).items):
@@ -158,7 +164,8 @@ class RunSession:
     def _job_informer(self, frontend: Frontend) -> Informer[dict[str, Any]]:
         def changed(old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
             if new is not None:
-                self._update_job(frontend, new)
+                if self._plan.create_jobs is None or self._run_state.has_object(new["metadata"]["uid"]):
+                    self._update_job(frontend, new)
             elif old is not None and (key := self._run_state.mark_job_deleted(old["metadata"].get("uid", ""))):
                 self._view.show_note(f"! {key.name} was deleted")
                 self._changed.set()
@@ -240,7 +247,7 @@ class RunSession:
         if new is None or new.get("type") != "Warning":
             return
         involved = new.get("involvedObject", {})
-        if not self._run_state.has_pod(str(involved.get("uid", ""))) and self._plan.create_jobs is not None:
+        if self._plan.create_jobs is not None and not self._run_state.has_object(involved.get("uid", "")):
             return
         if involved.get("kind") not in {kind for _, kind in registered_kinds()}:
             self._show_warning(involved.get("name", ""), f"{new.get('reason', '')}: {new.get('message', '')}")

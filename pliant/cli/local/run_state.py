@@ -189,9 +189,10 @@ class RunState:
         if observed.phase is PodPhase.FAILED and not observed.is_terminating:
             self._failures.setdefault(observed.uid, FailedReplica(job=job.key, pod=observed))
 
-    def has_pod(self, uid: str) -> bool:
-        """Return whether a pod of the jobs has this UID."""
-        return any(pod.metadata.uid == uid for pods in self._pods.values() for pod in pods.values())
+    def has_object(self, uid: str) -> bool:
+        """Return whether a job or a pod of the run has this UID."""
+        pods = (pod for pods in self._pods.values() for pod in pods.values())
+        return uid in self._job_keys_by_uid or any(pod.metadata.uid == uid for pod in pods)
 
     def remove_pod(self, pod: Pod) -> None:
         job = self.owning_job(pod)
