@@ -17,7 +17,7 @@ from pliant.errors import UserError
 
 async def submit_program(access: ClusterAccess, source: JobSource, options: SubmitOptions) -> AsyncJobHandle:
     """Create a job for a program, with a ConfigMap that holds its code."""
-    from pliant.cli.cluster.script_submission import load_shipped_script, submit_script  # type: ignore[import-not-found,unused-ignore]
+    from pliant.cli.script.submission import load_shipped_script, submit_script  # type: ignore[import-not-found,unused-ignore]
 
     if options.get("env"):
         raise UserError("env= does not apply to programs on a running cluster; set it in the program or in the image")

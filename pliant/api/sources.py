@@ -93,7 +93,7 @@ def field_settings(options: JobOptions) -> list[str]:
 
 
 def _load_program(path: Path, options: JobOptions) -> LoadedSource:
-    from pliant.cli.input.script_job import ScriptOptions, build_script_job  # type: ignore[import-not-found,unused-ignore]
+    from pliant.cli.script.script_job import ScriptOptions, build_script_job  # type: ignore[import-not-found,unused-ignore]
 
     chosen: dict[str, Any] = select_options(options, ProgramOptions)
     chosen["arguments"] = tuple(map(str, options.get("arguments", ())))

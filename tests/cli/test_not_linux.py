@@ -27,12 +27,12 @@ LOAD_EVERYTHING = """
 from importlib import import_module
 from pkgutil import iter_modules
 from pliant.cli.linux_only import LINUX_COMMANDS
-import pliant.cli.cluster, pliant.cli.explain, pliant.cli.input, pliant.cli.output
+import pliant.cli.cluster, pliant.cli.explain, pliant.cli.input, pliant.cli.output, pliant.cli.script
 from pliant.cli.main import COMMAND_SUMMARIES, CommandParser, load_command
 
 for command in COMMAND_SUMMARIES.keys() - LINUX_COMMANDS:
     load_command(command).configure(CommandParser())
-for package in (pliant.cli.cluster, pliant.cli.explain, pliant.cli.input, pliant.cli.output):
+for package in (pliant.cli.cluster, pliant.cli.explain, pliant.cli.input, pliant.cli.output, pliant.cli.script):
     for module in iter_modules(package.__path__, f"{package.__name__}."):
         if module.name != "pliant.cli.cluster.local_operator":  # the operator of a local cluster
             import_module(module.name)

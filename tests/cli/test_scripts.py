@@ -11,10 +11,10 @@ import pytest
 from pliant.cli.cluster.apply import kind_registry_for_manifests
 from pliant.cli.input.manifest_checks import check_runnable_locally
 from pliant.cli.input.problems import InvalidInput
-from pliant.cli.input.script_code import MAX_CODE_BYTES, build_code_config_map, read_code, with_code_mounted
-from pliant.cli.input.script_imports import SCRIPT_FRAMEWORKS, find_imports
-from pliant.cli.input.script_job import ScriptJob, ScriptOptions, build_script_job
 from pliant.cli.main import main
+from pliant.cli.script.code_shipping import MAX_CODE_BYTES, build_code_config_map, read_code, with_code_mounted
+from pliant.cli.script.imports import SCRIPT_FRAMEWORKS, find_imports
+from pliant.cli.script.script_job import ScriptJob, ScriptOptions, build_script_job
 from tests.cli.ordinary_user import OrdinaryUser
 
 

@@ -78,8 +78,8 @@ A program reports its progress by printing lines such as `pliant: step=120 total
 def configure(parser: ArgumentParser) -> None:
     from pliant.cli.cluster.target import add_target_options
     from pliant.cli.input.autoscale_options import add_autoscale_options
-    from pliant.cli.input.script_options import add_script_options
     from pliant.cli.output.formats import add_dry_run_options
+    from pliant.cli.script.options import add_script_options
 
     files_help = "Python script, or YAML files with jobs and the objects they need; - reads YAML from standard input"
     parser.add_argument("files", nargs="+", metavar="FILE", help=files_help)
@@ -106,12 +106,12 @@ def execute(args: Namespace) -> int | Coroutine[Any, Any, int]:
     from pliant.cli.cluster.apply import kind_registry_for_manifests
     from pliant.cli.input.autoscale_options import autoscale_options
     from pliant.cli.input.manifest_checks import check_runnable_locally
-    from pliant.cli.input.script_options import load_job_input
     from pliant.cli.local.replica_log_files import ReplicaLogFiles
     from pliant.cli.local.run_session import RunPlan
+    from pliant.cli.script.options import load_job_input
 
     if args.kubeconfig or args.context or args.cluster or args.dry_run == "server":
-        from pliant.cli.cluster.script_submission import run_on_cluster
+        from pliant.cli.script.submission import run_on_cluster
 
         return run_on_cluster(args)
     namespace = args.namespace or "default"

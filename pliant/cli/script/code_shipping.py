@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pliant.cli.input.problems import SourceLocation, input_error
-from pliant.cli.input.script_imports import ScriptImports
+from pliant.cli.script.imports import ScriptImports
 
 CODE_DIR = "/pliant/code"
 MAX_CODE_BYTES = 900 * 1024

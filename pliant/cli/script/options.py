@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from pliant.cli.input.local_cluster_options import parse_non_negative_int, parse_positive_int
 from pliant.cli.input.problems import SourceLocation, input_error
-from pliant.cli.input.script_imports import SCRIPT_FRAMEWORKS
+from pliant.cli.script.imports import SCRIPT_FRAMEWORKS
 
 if TYPE_CHECKING:
     from pliant.cli.input.manifests import Manifest
-    from pliant.cli.input.script_job import ScriptJob, ScriptOptions
+    from pliant.cli.script.script_job import ScriptJob, ScriptOptions
 
 SCRIPT_SUFFIX, NOTEBOOK_SUFFIX = ".py", ".ipynb"
 # the options that only scripts have, and what to do instead in a YAML file
@@ -76,7 +76,7 @@ def load_job_input(args: Namespace, *, code_dir: str = "") -> JobInput:
 
     _check_file_names(args.files)
     if is_script(args):
-        from pliant.cli.input.script_job import build_script_job
+        from pliant.cli.script.script_job import build_script_job
 
         job = build_script_job(_script_options(args, code_dir))
         return JobInput(manifests=with_job_fields_set(job.manifests, args.set), script_job=job)
@@ -85,7 +85,7 @@ def load_job_input(args: Namespace, *, code_dir: str = "") -> JobInput:
 
 
 def _script_options(args: Namespace, code_dir: str) -> ScriptOptions:
-    from pliant.cli.input.script_job import ScriptOptions
+    from pliant.cli.script.script_job import ScriptOptions
 
     return ScriptOptions(
         script=Path(args.files[0]),

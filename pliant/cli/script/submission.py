@@ -20,12 +20,12 @@ from pliant.cli.input.local_cluster_options import current_dir, workspace_of
 from pliant.cli.input.manifest_checks import check_jobs_and_plans
 from pliant.cli.input.manifests import Manifest
 from pliant.cli.input.problems import input_error
-from pliant.cli.input.script_code import CODE_DIR, build_code_config_map, read_code, with_code_mounted
-from pliant.cli.input.script_job import as_manifest
-from pliant.cli.input.script_options import JobInput, is_script, load_job_input
 from pliant.cli.input.workspace_annotation import with_workspace
 from pliant.cli.output.formats import print_manifests
 from pliant.cli.output.streams import write_line
+from pliant.cli.script.code_shipping import CODE_DIR, build_code_config_map, read_code, with_code_mounted
+from pliant.cli.script.options import JobInput, is_script, load_job_input
+from pliant.cli.script.script_job import as_manifest
 from pliant.errors import ApiError
 from pliant.kube.resources import CONFIG_MAPS
 

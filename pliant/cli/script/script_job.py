@@ -11,7 +11,7 @@ from typing import Any
 from pliant.cli.input.job_names import MAX_JOB_NAME_LENGTH, check_job_name
 from pliant.cli.input.manifests import Manifest
 from pliant.cli.input.problems import input_error
-from pliant.cli.input.script_imports import GENERIC, ScriptImports, find_imports
+from pliant.cli.script.imports import GENERIC, ScriptImports, find_imports
 from pliant.cli.starters import STARTERS_BY_FRAMEWORK
 
 MAX_WORKERS = 10_000

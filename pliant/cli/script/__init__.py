@@ -1,0 +1,1 @@
+"""Runs Python scripts as jobs: their imports, their job, their options and their code."""
