@@ -53,7 +53,7 @@ class JobStatusWriter:
     ) -> None:
         """Write the status that the engine decided, with the progress that the replicas reported."""
         before = raw_status(raw)
-        progress = receiver.status_fields(job) if receiver else {}
+        progress = receiver.status_fields(job, before) if receiver else {}
         path = self._frontend.conditions_path
         rendered = self._frontend.render_status(status, without_rejection(before, path), job)
         rendered = _with_observed_generation(rendered, path, status.state.observed_generation)

@@ -9,14 +9,24 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from http import HTTPStatus
 from socket import socket
 from typing import Any, NamedTuple
 
 import msgspec
 
+from pliant.controllers.progress_history import (
+    history_metrics,
+    history_to_dict,
+    stored_history,
+    with_earlier_history,
+    with_point,
+)
 from pliant.errors import ApiError
 from pliant.frameworks.progress_reporting import REPORT_PATH_PREFIX, ProgressReporting, report_path
+from pliant.frontends.status.engine_state import raw_status
+from pliant.frontends.status.results import ProgressHistory, ProgressPoint
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import Resource
 from pliant.model.job import Job
@@ -57,26 +67,41 @@ class JobReportPath(NamedTuple):
 
 @dataclass(slots=True)
 class _LatestProgress:
-    """The latest report of one job, and whether it was written to the status."""
+    """The latest report of one job, whether it was written to the status, and the history of the reports."""
 
     step: int | None = None
     total: int | None = None
     metrics: dict[str, str] = field(default_factory=dict)
     reported_by: str = ""
-    reported_at: str = ""
+    reported_at: datetime | None = None
     is_unwritten: bool = False
+    history: ProgressHistory = field(default_factory=ProgressHistory)
+    is_history_complete: bool = False
+    """Whether the history continues the stored one, which an earlier operator may have written."""
 
-    def update(self, values: Mapping[str, float], reported_by: str, reported_at: str) -> None:
+    def update(self, values: Mapping[str, float], reported_by: str, reported_at: datetime) -> None:
         for name, value in values.items():
             if name in ("step", "total"):
                 setattr(self, name, int(value))
             elif name in self.metrics or len(self.metrics) < MAX_METRICS:
                 self.metrics[name] = f"{value:.6g}"
         self.reported_by, self.reported_at, self.is_unwritten = reported_by, reported_at, True
+        point = ProgressPoint(time=reported_at, step=self.step, metrics=history_metrics(self.metrics))
+        self.history = with_point(self.history, point)
+
+    def continue_history(self, status: Mapping[str, Any]) -> None:
+        """Continue the history of a stored status, once."""
+        if not self.is_history_complete:
+            self.history = with_earlier_history(self.history, stored_history(status))
+            self.is_history_complete = True
 
     def as_status(self) -> dict[str, Any]:
+        """Return the field `progress`; without an incomplete history, so that a merge patch keeps the stored one."""
+        at = self.reported_at.isoformat().replace("+00:00", "Z") if self.reported_at else ""
         fields: dict[str, Any] = {"step": self.step, "total": self.total, "metrics": dict(self.metrics)}
-        fields |= {"reportedBy": self.reported_by, "time": self.reported_at}
+        fields |= {"reportedBy": self.reported_by, "time": at}
+        if self.is_history_complete:
+            fields["history"] = history_to_dict(self.history)
         return {name: value for name, value in fields.items() if value not in (None, {}, "")}
 
 
@@ -126,17 +151,20 @@ class ProgressReceiver:
             return HttpResponse(str(error), HTTPStatus.BAD_REQUEST)
         return self._record(job, values, replica)
 
-    def status_fields(self, job: Job) -> dict[str, Any]:
-        """Return the status fields to add to the next status write; empty without a report."""
+    def status_fields(self, job: Job, before: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the status fields to add to the status `before`; empty without a report."""
         path = _parse_job_path(report_path(job).removesuffix("/"))
         latest = self._latest.get(path) if path else None
-        return {"progress": latest.as_status()} if latest else {}
+        if latest is None:
+            return {}
+        latest.continue_history(before)
+        return {"progress": latest.as_status()}
 
     def _record(self, job: JobReportPath, values: Mapping[str, float], reported_by: str) -> HttpResponse:
         latest = self._latest.get(job)
         if self._tasks is None or (latest is None and len(self._latest) >= MAX_TRACKED_JOBS):
             return HttpResponse("too busy; report again later", HTTPStatus.SERVICE_UNAVAILABLE)
-        at = self._clock.now().replace(microsecond=0).isoformat().replace("+00:00", "Z")
+        at = self._clock.now().replace(microsecond=0)
         if latest is None:
             latest = self._latest[job] = _LatestProgress()
             writer = self._tasks.create_task(self._write_periodically(job, latest))
@@ -158,7 +186,8 @@ class ProgressReceiver:
     async def _patch_status(self, job: JobReportPath, latest: _LatestProgress) -> None:
         patch = {"metadata": {"uid": job.uid}, "status": {"progress": latest.as_status()}}
         try:
-            await self._client.patch(job.resource, job.namespace, job.name, patch, subresource="status")
+            written = await self._client.patch(job.resource, job.namespace, job.name, patch, subresource="status")
+            latest.continue_history(raw_status(written))
         except ApiError as error:
             # The job is gone or the API server is busy: a later report replaces this one.
             log.debug("progress report not written", extra={"job": f"{job.namespace}/{job.name}", "error": str(error)})

@@ -40,6 +40,21 @@ class PhaseDurations(Struct, frozen=True, kw_only=True, rename="camel", omit_def
     total: Annotated[int, field_doc("Seconds in all phases.")] = 0
 
 
+class ProgressPoint(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One report of the history."""
+
+    time: Annotated[Timestamp, field_doc("Time of the report.")]
+    step: Annotated[int | None, field_doc("Step at this time.")] = None
+    metrics: Annotated[dict[str, str], field_doc("Up to three other values at this time.")] = {}
+
+
+class ProgressHistory(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Selected reports since the start of the job."""
+
+    interval_seconds: Annotated[int, field_doc("Minimum time in seconds between two points.")] = 1
+    points: Annotated[tuple[ProgressPoint, ...], field_doc("Up to 64 reports, the oldest first.")] = ()
+
+
 class ProgressStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """Training progress as reported by the replicas."""
 
@@ -48,6 +63,7 @@ class ProgressStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_def
     metrics: Annotated[dict[str, str], field_doc("Other reported values, such as loss and epoch.")] = {}
     reported_by: Annotated[str, field_doc("Replica that sent the latest report.")] = ""
     time: Annotated[Timestamp | None, field_doc("Time of the latest report.")] = None
+    history: Annotated[ProgressHistory | None, field_doc("Selected reports, for charts.")] = None
 
 
 _PHASE_BY_DURATION_FIELD = {
