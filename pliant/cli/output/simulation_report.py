@@ -5,19 +5,20 @@ from __future__ import annotations
 import csv
 import io
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO
 
+from pliant.cli.output.charts.picture_files import check_png_renderer, write_picture
+from pliant.cli.output.charts.simulation_panels import render_simulation_svg
 from pliant.cli.output.style import TerminalStyle
 from pliant.cli.output.table import Table, terminal_width
-from pliant.errors import UnsupportedEnvironment, UserError
+from pliant.errors import UserError
 from pliant.simulation.metrics import RunSummary
 from pliant.simulation.run import SimulationResult
-from pliant.simulation.svg_charts import render_svg
+
+PLOT_OPTION = "--plot"
 
 
 def format_outcomes(output_format: str, outcomes: Sequence[SimulationResult], stream: TextIO) -> str:
@@ -98,18 +99,11 @@ def _to_csv(rows: Sequence[dict[str, Any]]) -> str:
     return text.getvalue()
 
 
-_PNG_SCALE = 2.0
-_FONT_TEST_SVG = (
-    '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20" font-family="DejaVu Sans,sans-serif">'
-    '<text x="2" y="16" font-size="16">{}</text></svg>'
-)
-
-
 def check_plot_path(path: str) -> None:
     """Raise an error before the simulation if the plot could not be written after it."""
     target = Path(path)
     if target.suffix.lower() == ".png":
-        _load_png_renderer()
+        check_png_renderer(target, PLOT_OPTION)
     elif target.suffix and target.suffix.lower() != ".svg" and not target.is_dir():
         raise UserError(f"--plot: `{path}` must be FILE.svg, FILE.png or a directory")
     if target.suffix and not target.is_dir() and not target.parent.is_dir():
@@ -126,29 +120,10 @@ def write_plots(path: str, outcomes: Sequence[SimulationResult], title: str) -> 
 
 def _write_plot_files(target: Path, outcomes: Sequence[SimulationResult], title: str) -> None:
     if target.suffix and not target.is_dir():
-        _write_picture(target, render_svg(outcomes, title))
+        write_picture(target, render_simulation_svg(outcomes, title), PLOT_OPTION)
         return
     target.mkdir(parents=True, exist_ok=True)
     for outcome in outcomes:
         policy = outcome.summary.policy
-        _write_picture(target / f"{policy}.svg", render_svg([outcome], f"{title} under {policy}"))
-
-
-def _write_picture(target: Path, svg: str) -> None:
-    if target.suffix.lower() == ".png":
-        target.write_bytes(_load_png_renderer().svg_to_bytes(svg_string=svg, zoom=_PNG_SCALE))
-    else:
-        target.write_text(svg, encoding="utf-8")
-    sys.stderr.write(f"wrote {target}\n")
-
-
-def _load_png_renderer() -> Any:
-    """Return the PNG renderer; raise UnsupportedEnvironment if it has no font, because it would omit all text."""
-    try:
-        resvg = import_module("resvg_py")
-    except ImportError:
-        raise UnsupportedEnvironment("--plot: PNG requires `pip install 'pliant[plots]'`; or use FILE.svg") from None
-    with_text, without_text = (resvg.svg_to_bytes(svg_string=_FONT_TEST_SVG.format(text)) for text in ("W", ""))
-    if with_text == without_text:
-        raise UnsupportedEnvironment("--plot: PNG requires a font (on Debian: fonts-dejavu-core), or use FILE.svg")
-    return resvg
+        svg = render_simulation_svg([outcome], f"{title} under {policy}")
+        write_picture(target / f"{policy}.svg", svg, PLOT_OPTION)
