@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pliant.cli.local.run_state import GroupStatusLine
-from pliant.cli.output.live_view import render_group_line
-from pliant.cli.output.progress import TrainingProgress, parse_progress_line, render_bar
+from pliant.cli.output.glyphs import render_bar
+from pliant.cli.output.progress import TrainingProgress, parse_progress_line
+from pliant.cli.output.status_area import render_group_line
 from tests.builders import saying
 
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import io
 import re
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import pytest
 from rich.console import Console
 
 from pliant.cli.local.run_state import GroupStatusLine
-from pliant.cli.output.live_view import MIN_REPAINT_INTERVAL_SECONDS, LiveRunView, render_group_line, render_status_area
+from pliant.cli.output.live_view import MIN_REPAINT_INTERVAL_SECONDS, LiveRunView
+from pliant.cli.output.progress import TrainingProgress
 from pliant.cli.output.run_view import PlainRunView, RunOutputOptions
+from pliant.cli.output.status_area import render_group_line, render_status_area
 from tests.builders import saying
 from tests.cli.screen import seen
 
@@ -88,7 +91,7 @@ def drawn(width: int, *lines: GroupStatusLine) -> list[str]:
     return capture.get().splitlines()
 
 
-def test_the_region_has_one_line_per_group_below_a_rule_with_the_time() -> None:
+def test_the_region_has_one_line_per_job_below_a_rule_with_the_time() -> None:
     rule, group = drawn(70, line(restarts=1, message="all replicas are running"))
     assert rule.startswith("── 1m15s ───")
     assert group == "demo/worker  Running     2/2  1 restart  all replicas are running"
@@ -100,13 +103,39 @@ def test_a_narrow_terminal_cuts_lines_instead_of_breaking_them() -> None:
     assert group == "demo/worker  Runn…"
 
 
-def test_a_low_terminal_shows_as_many_groups_as_it_can() -> None:
+def test_a_low_terminal_shows_as_many_jobs_as_it_can() -> None:
     console = Console(file=io.StringIO(), width=60, force_terminal=False)
     with console.capture() as capture:
         console.print(render_status_area([line()] * 12, timedelta(seconds=75), 60, 10))
     shown = capture.get().splitlines()
     assert len(shown) == 8
     assert shown[-1] == "… and 6 more"
+
+
+def group(name: str, running: int, **fields: Any) -> GroupStatusLine:
+    return replace(line(running=running, message="busy"), group=name, **fields)
+
+
+def test_groups_that_run_share_the_line_of_the_one_that_reports() -> None:
+    progress = TrainingProgress(step=120, total=240)
+    _, shown = drawn(100, group("ps", 2, restarts=1), group("worker", 2, restarts=1, progress=progress))
+    assert shown == "demo  Running     worker 2/2, ps 2/2  2 restarts  ██████████░░░░░░░░░░  50%  step 120/240  busy"
+
+
+def test_groups_that_differ_from_the_others_keep_a_line_of_their_own() -> None:
+    progress = TrainingProgress(step=1)
+    waiting, failed = group("ps", 1), group("evaluator", 1, failed=1)
+    _, *shown = drawn(100, waiting, failed, group("chief", 2), group("worker", 1, progress=progress))
+    assert [row.split("busy")[0].split() for row in shown] == [
+        ["demo", "Running", "worker", "1/2,", "chief", "2/2", "step", "1"],
+        ["demo/ps", "Running", "1/2"],
+        ["demo/evaluator", "Running", "1/2"],
+    ]
+
+
+def test_without_a_report_the_line_is_that_of_groups_that_run() -> None:
+    _, *shown = drawn(100, group("ps", 0), group("worker", 2))
+    assert [row.split()[0] for row in shown] == ["demo/worker", "demo/ps"]
 
 
 def test_failures_and_restarts_stand_out() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pliant.cli.cluster.job_context import (
@@ -10,6 +11,7 @@ from pliant.cli.cluster.job_context import (
     match_job_pods,
     natural_sort_key,
     replica_group_of,
+    replica_index_of,
     replica_name,
     separate_master_created_pods,
 )
@@ -20,7 +22,8 @@ from pliant.cli.explain.capacity import (
     total_shortage_text,
 )
 from pliant.cli.explain.failure_hints import LocalPrograms
-from pliant.cli.output.progress import TrainingProgress, parse_progress_line
+from pliant.cli.local.progress_trend import NO_TREND, ProgressTrend, RunProgress
+from pliant.cli.output.progress import TrainingProgress
 from pliant.controllers.observe import observe
 from pliant.engine.plans.membership import job_in_effect
 from pliant.engine.pods.replicas import Replica, Replicas, ReplicaState
@@ -57,6 +60,13 @@ class GroupStatusLine:
     message: Message
     failed: int = 0  # replicas that failed for good
     progress: TrainingProgress | None = None
+    trend: ProgressTrend = NO_TREND
+    summary: str = ""  # replica counts of several groups, if the line stands for them
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all replicas run or have succeeded."""
+        return self.running + self.succeeded >= self.size and not self.failed
 
     @property
     def replica_counts_text(self) -> str:
@@ -92,7 +102,8 @@ class StuckReplica:
 class RunState:
     """Collects what informers report about the jobs of a run."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._progress = RunProgress(clock)
         self._jobs: dict[JobKey, Job] = {}
         self._states: dict[JobKey, EngineState | None] = {}
         self._job_keys_by_uid: dict[str, JobKey] = {}
@@ -102,7 +113,6 @@ class RunState:
         # the latest replica of each rank, for jobs whose master reuses ranks
         self._latest_index_by_rank: dict[tuple[JobKey, str, int], int] = {}
         self._nodes: Sequence[Node] = ()
-        self._progress: dict[tuple[JobKey, str], TrainingProgress] = {}
         self._deleted_jobs: set[JobKey] = set()
 
     @property
@@ -155,14 +165,12 @@ class RunState:
         job = self.owning_job(pod)
         if job is None:
             return False
-        key = (job.key, replica_group_of(job, pod))
-        progress = parse_progress_line(log_line, self._progress.get(key))
-        if progress is not None:
-            self._progress[key] = progress
-        return progress is not None
+        index = replica_index_of(job, pod)
+        rank = int(index) if index.isdigit() else 0
+        return self._progress.record_line(job.key, replica_group_of(job, pod), rank, log_line)
 
     def progress_from_logs(self, job: Job, group: ReplicaGroup) -> TrainingProgress | None:
-        return self._progress.get((job.key, labels.normalize_group_name(group.name)))
+        return self._progress.latest(job.key, labels.normalize_group_name(group.name))
 
     def was_deleted(self, job: Job) -> bool:
         return job.key in self._deleted_jobs
@@ -301,6 +309,7 @@ class RunState:
             message=problems[0] if problems else state.message,
             failed=counts.failed if counts is not None and job.master is None else 0,
             progress=self.progress_from_logs(job, group),
+            trend=self._progress.trend(job.key, labels.normalize_group_name(group.name)),
         )
 
 
