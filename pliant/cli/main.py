@@ -43,6 +43,7 @@ COMMAND_SECTIONS = (
             "get": "List jobs and their status",
             "why": "Explain what happened to a job, why, and what to try",
             "logs": "Print the logs of all replicas of a job",
+            "plot": "Draw the loss, throughput, size and restarts of a job over time",
             "describe": "Show the details of a job",
             "events": "List the events of a job and its pods",
             "top": "Show the CPU and memory usage of the replicas of jobs",

@@ -15,7 +15,9 @@ examples:
   pliant completion fish > ~/.config/fish/completions/pliant.fish
 """
 # commands whose arguments are names of jobs
-COMMANDS_TAKING_JOB_NAMES = ("get", "describe", "why", "logs", "scale", "suspend", "resume", "delete", "top", "events")
+COMMANDS_TAKING_JOB_NAMES = (
+    "get", "describe", "why", "logs", "plot", "scale", "suspend", "resume", "delete", "top", "events",
+)  # fmt: skip
 _LIST_JOBS_COMMAND = "pliant get -o name 2>/dev/null"
 
 
