@@ -127,22 +127,20 @@ FALLING = progressing(
 
 
 def test_a_chart_falls_where_the_loss_falls() -> None:
-    text = render_history_text(FALLING, ["loss"], options(33, ASCII_GLYPHS))
-    assert text.splitlines()[:12] == [
-        "demo: Running for 1m40s, step 100, 1 restart",
-        "",
+    text = render_history_text(FALLING, ["loss"], options(45, ASCII_GLYPHS))
+    assert text.splitlines()[2:12] == [
         "loss  0, from 0 to 100",
-        "100 |***            :",
-        "    |   ****        :",
-        " 75 |       ****    :",
-        "    |           *** :",
-        "    |              *****",
-        "    |               :   ****",
-        "    |               :       ****",
-        "  0 |               :           ****",
-        "",
+        " 100 |***                :",
+        "     |   *****           :",
+        "  75 |       ******      :",
+        "     |            *****  :",
+        "  50 |                 *****",
+        "     |                   :  *****",
+        "  25 |                   :      ******",
+        "     |                   :           *****",
+        "   0 |                   :                ***",
     ]
-    assert text.splitlines()[-1] == "^ 50s  worker-1 exited with code 3"
+    assert text.splitlines()[-1] == "^ 50s worker-1 exited with code 3"
 
 
 @pytest.mark.parametrize("width", [1, 20, 40, 100, 160])
@@ -204,11 +202,13 @@ spec:
               command:
                 - sh
                 - -c
-                - for i in 1 2 3 4 5 6; do echo "pliant: step=$i loss=$((9 - i))"; sleep 0.3; done; COMMAND
+                - |
+                  for i in 1 2 3 4 5 6; do echo "pliant: step=$i loss=$((9 - i))"; sleep 0.3; done
+                  COMMAND
 """
 
 
-def test_a_job_is_plotted_while_it_runs_and_after_its_end(cluster: OrdinaryUser) -> None:
+def test_a_job_is_plotted_as_text_as_data_and_as_a_picture(cluster: OrdinaryUser) -> None:
     said(cluster, "submit", cluster.write("p.yaml", TRAINING.replace("COMMAND", "exec sleep 1000")))
     wait_for_log(cluster, "plotted", "step=6")
     drawn = said(cluster, "plot", "plotted").out

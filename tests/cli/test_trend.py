@@ -125,7 +125,8 @@ TREND = ProgressTrend(tuple(range(16, 0, -1)), 12.34, 75.0)
         (140, "██████████░░░░░░░░░░  50%  step 120/240  loss 0.31 ██▇▇▆▆▅▅▄▄▃▃▂▂▁▁  12.3 steps/s  ETA 1m15s"),
         (110, "████░░░░  50%  step 120/240  loss 0.31 ██▇▇▆▆▅▅▄▄▃▃▂▂▁▁  12.3 steps/s  ETA 1m15s"),
         (100, "██░░░  50%  step 120/240  loss 0.31 ██▇▆▅▄▃▂▁  12.3 steps/s  ETA 1m15s"),
-        (90, "██░░░  50%  step 120/240  loss 0.31  12.3 steps/s  ETA 1m15s"),
+        (90, "██░░░  50%  step 120/240  loss 0.31 ██▇▇▆▅▅▄▃▃▂▁▁  ETA 1m15s"),
+        (80, "████░░░░░  50%  step 120/240  loss 0.31  ETA 1m15s"),
         (75, "50%  step 120/240  loss 0.31  ETA 1m15s"),
         (60, "50%  step 120/240  loss 0.31"),
     ],
@@ -146,3 +147,11 @@ def test_a_job_that_restarts_has_no_rate() -> None:
         message=saying(""), progress=TrainingProgress(step=1), trend=ProgressTrend((), 0.5, 9.0),
     )  # fmt: skip
     assert "step/s" not in render_group_line(line, 11).plain
+
+
+def test_the_sparkline_stands_beside_the_loss() -> None:
+    line = GroupStatusLine(
+        job="demo", group="worker", phase="Running", running=2, succeeded=0, size=2, restarts=0, message=saying(""),
+        progress=TrainingProgress(metrics=(("epoch", 1), ("loss", 0.5), ("rate", 3))), trend=ProgressTrend((2, 1)),
+    )  # fmt: skip
+    assert render_group_line(line, 11).plain.endswith("epoch 1  loss 0.5 █▁  rate 3")

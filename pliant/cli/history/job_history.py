@@ -11,7 +11,7 @@ from pliant.cli.output.progress import parse_number
 from pliant.engine.plans.membership import job_in_effect
 from pliant.engine.sizing import RESIZED_REASON
 from pliant.frontends.status.engine_state import raw_status
-from pliant.frontends.status.results import read_progress
+from pliant.frontends.status.results import ProgressPoint, read_progress
 from pliant.model.english import render
 from pliant.model.job import Job
 from pliant.model.messages import Message, MessageReason
@@ -130,11 +130,12 @@ def reported_samples(job_object: JobObject) -> Iterator[ProgressSample]:
     progress = read_progress(raw_status(job_object.raw))
     if progress is None:
         return
-    last: datetime | None = None
+    last: ProgressPoint | None = None
     for point in progress.history.points if progress.history else ():
-        last = point.time
+        last = point
         yield ProgressSample(at=point.time, step=point.step, metrics=_parse_metrics(point.metrics))
-    if progress.time is not None and (last is None or progress.time > last):
+    is_newer = last is None or (progress.time is not None and progress.time >= last.time)
+    if progress.time is not None and is_newer and (last is None or progress.step != last.step):
         yield ProgressSample(at=progress.time, step=progress.step, metrics=_parse_metrics(progress.metrics))
 
 

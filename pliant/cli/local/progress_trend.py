@@ -47,7 +47,8 @@ class _ReplicaTrend:
 
     def record(self, progress: TrainingProgress, at: float) -> None:
         self.last_at = at
-        if (value := _loss(progress)) is not None:
+        if progress.main_metric is not None:
+            _, value = progress.main_metric
             if self._values and at - self._value_at < VALUE_INTERVAL_SECONDS:
                 self._values[-1] = value
             else:
@@ -117,9 +118,3 @@ class RunProgress:
     def trend(self, job: JobKey, group: str) -> ProgressTrend:
         progress, trend = self._latest.get((job, group)), self._trends.get((job, group))
         return trend.snapshot(progress.total) if progress is not None and trend is not None else NO_TREND
-
-
-def _loss(progress: TrainingProgress) -> float | None:
-    """Return the first metric that is a loss; without one, the first metric."""
-    named = (value for name, value in progress.metrics if "loss" in name.lower())
-    return next(named, progress.metrics[0][1] if progress.metrics else None)

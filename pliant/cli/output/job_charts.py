@@ -19,7 +19,7 @@ from pliant.model.state import FINAL_PHASES
 
 MAX_TEXT_METRICS = 2  # in the terminal, unless the user chooses others
 MAX_LISTED_RESTARTS = 5
-METRIC_ROWS, RATE_ROWS, SIZE_ROWS = 8, 4, 4
+METRIC_ROWS, RATE_ROWS, SIZE_ROWS = 9, 4, 4
 
 
 def chart_panels(history: JobHistory, metrics: Sequence[str]) -> list[ChartPanel]:
@@ -69,7 +69,9 @@ def _size_panel(history: JobHistory) -> Iterator[ChartPanel]:
         lines.append(ChartLine(name=group, times=[time for time, _ in own], values=[value for _, value in own]))
     if lines:
         last = ", ".join(f"{line.name} {line.values[-1]:g}" for line in lines)
-        yield ChartPanel(title=f"replicas  {last}", lines=tuple(lines), min_axis_max=1.0, text_rows=SIZE_ROWS)
+        yield ChartPanel(
+            title=f"replicas  {last}", lines=tuple(lines), min_axis_max=1.0, min_tick_step=1.0, text_rows=SIZE_ROWS
+        )
 
 
 def _restart_marks(history: JobHistory) -> list[ChartMark]:

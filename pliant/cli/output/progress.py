@@ -41,14 +41,25 @@ class TrainingProgress:
             return min(max(self.step / self.total, 0.0), 1.0)
         return None if self.percent is None else min(max(self.percent / 100, 0.0), 1.0)
 
+    @property
+    def main_metric(self) -> tuple[str, float] | None:
+        """The first metric that is a loss; without one, the first metric."""
+        losses = (metric for metric in self.metrics if "loss" in metric[0].lower())
+        return next(losses, self.metrics[0] if self.metrics else None)
+
     def __str__(self) -> str:
         parts = []
         if self.step is not None:
             parts.append(f"step {self.step}" + (f"/{self.total}" if self.total else ""))
         elif self.percent is not None:
             parts.append(f"{self.percent:g} %")
-        parts += [f"{name} {value:.4g}" for name, value in self.metrics]
+        parts += [format_metric(metric) for metric in self.metrics]
         return "  ".join(parts)
+
+
+def format_metric(metric: tuple[str, float]) -> str:
+    name, value = metric
+    return f"{name} {value:.4g}"
 
 
 def parse_progress_line(line: str, previous: TrainingProgress | None = None) -> TrainingProgress | None:

@@ -14,14 +14,14 @@ from pliant.cli.durations import format_duration
 from pliant.cli.local.progress_trend import MAX_TREND_VALUES, ProgressTrend
 from pliant.cli.local.run_state import GroupStatusLine
 from pliant.cli.output.glyphs import UNICODE_GLYPHS, Glyphs, render_bar, render_sparkline
-from pliant.cli.output.progress import TrainingProgress
+from pliant.cli.output.progress import TrainingProgress, format_metric
 from pliant.cli.output.table import PHASE_COLOURS
 from pliant.model.english import render
 from pliant.model.messages import MessageReason
 from pliant.model.state import JobPhase
 
 MAX_BAR_WIDTH, MIN_BAR_WIDTH = 20, 5
-MIN_SPARKLINE_WIDTH = 4
+MIN_SPARKLINE_WIDTH = 8
 MAX_ETA_SECONDS = 365 * 86400.0  # an ETA beyond it is an accident of a slow start
 UNLIMITED_WIDTH = 1000
 _RICH_COLOURS = {"31": "red", "32": "green", "33": "yellow", "36": "cyan"}
@@ -102,29 +102,34 @@ def render_group_line(line: GroupStatusLine, name_width: int, width: int = 0, gl
 def _render_progress(progress: TrainingProgress, trend: ProgressTrend, width: int, glyphs: Glyphs) -> Text:
     """Render `████░░  60 %  step 120/200  loss 0.31 █▅▂▁  4.1 steps/s  ETA 20s`.
 
-    In a narrow terminal the numbers stay, then the ETA, the rate, the sparkline and the bar, which is shortened first.
+    A narrow terminal shortens the bar, then the sparkline, and omits the rate, the sparkline, the bar and the ETA.
     """
     fraction, numbers = progress.fraction_done, f"  {progress}"
     percent = "" if fraction is None else f" {fraction:4.0%}"
     room = width - len(percent) - len(numbers)
-    times = ""
-    for text in (_eta_text(trend), _rate_text(trend)):
-        if len(text) <= room:
-            times, room = text + times, room - len(text)
-    sparkline = _fit_sparkline(trend, room if fraction is None else room - MIN_BAR_WIDTH - 2, glyphs)
+    bar_room = 0 if fraction is None else MIN_BAR_WIDTH + 2
+    spark_room = MIN_SPARKLINE_WIDTH + 1 if len(trend.values) > 1 else 0
+    times = eta if len(eta := _eta_text(trend)) <= room else ""
+    room -= len(times)
+    rate = _rate_text(trend)
+    if len(rate) + bar_room + spark_room <= room or len(rate) <= room < bar_room + spark_room:
+        times, room = rate + times, room - len(rate)
+    sparkline = _fit_sparkline(trend, room - bar_room, glyphs)
     bar_width = min(room - len(sparkline) - 2, MAX_BAR_WIDTH)
     bar = render_bar(fraction, bar_width, glyphs) if fraction is not None and bar_width >= MIN_BAR_WIDTH else ""
     full = bar.rstrip(glyphs.bar_empty)
+    metric = f"  {format_metric(progress.main_metric)}" if progress.main_metric else ""
+    before, metric, after = numbers.partition(metric) if metric else (numbers, "", "")
     return Text.assemble(
-        "  " if bar else "", (full, "cyan"), (bar[len(full) :], "dim cyan"), (percent + numbers, "cyan"),
-        (sparkline, "cyan"), (times, "dim"),
+        "  " if bar else "", (full, "cyan"), (bar[len(full) :], "dim cyan"),
+        (f"{percent}{before}{metric}{sparkline}{after}", "cyan"), (times, "dim"),
     )  # fmt: skip
 
 
 def _fit_sparkline(trend: ProgressTrend, room: int, glyphs: Glyphs) -> str:
     """Return the sparkline of as many of the latest values as fit; empty if these are too few."""
     width = min(room - 1, MAX_TREND_VALUES)
-    if len(trend.values) < 2 or width < MIN_SPARKLINE_WIDTH:
+    if len(trend.values) < 2 or width < MIN_SPARKLINE_WIDTH:  # a few characters show no trend
         return ""
     return f" {render_sparkline(trend.values[-width:], glyphs)}"
 
@@ -133,7 +138,12 @@ def _rate_text(trend: ProgressTrend) -> str:
     rate = trend.steps_per_second
     if rate is None:
         return ""
-    return f"  {rate:.3g} steps/s" if rate >= 1 else f"  {1 / rate:.3g} s/step"
+    return f"  {_three_digits(rate)} steps/s" if rate >= 1 else f"  {_three_digits(1 / rate)} s/step"
+
+
+def _three_digits(number: float) -> str:
+    """Format a number of at least 1 with a constant width, so that the line does not jump."""
+    return f"{number:.{2 if number < 10 else 1 if number < 100 else 0}f}"
 
 
 def _eta_text(trend: ProgressTrend) -> str:

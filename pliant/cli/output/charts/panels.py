@@ -25,6 +25,7 @@ class ChartPanel:
     lines: tuple[ChartLine, ...]
     unit: str = ""
     min_axis_max: float = 0.0  # the minimum upper end of the axis
+    min_tick_step: float = 0.0  # 1 for counts
     is_stepped: bool = True  # whether each value holds until the next one
     starts_at_zero: bool = True  # whether the axis starts at 0 instead of near the lowest value
     text_rows: int = 8  # the height of the panel in a text
@@ -56,7 +57,7 @@ class ChartAxis:
         span = highest - base
         if span <= abs(highest) * MIN_RELATIVE_SPAN:  # all values are the same, as far as numbers can tell
             span = abs(highest) or 1.0
-        step = round_tick_step(span / TICKS_PER_AXIS)
+        step = max(round_tick_step(span / TICKS_PER_AXIS), panel.min_tick_step)
         low = 0.0 if base == 0.0 else step * math.floor(base / step)
         return cls(low=low, high=low + step * max(1, math.ceil((highest - low) / step - 1e-9)), step=step)
 
