@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from pliant.cli.local.replica_log_files import ReplicaLogFiles
 from tests.cli.asking import said
 from tests.cli.ordinary_user import OrdinaryUser
 
@@ -66,6 +69,15 @@ def test_a_run_writes_the_log_of_each_attempt_to_a_file(user: OrdinaryUser) -> N
         "worker-1.log": "attempt 0\nno data\n",
         "worker-1.1.log": "attempt 1\nno data\n",
     }
+
+
+def test_a_log_that_a_full_disk_cuts_off_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "worker-0.log").symlink_to("/dev/full")
+    files = ReplicaLogFiles(tmp_path)
+    files.append("worker-0", 0, "", b"lost")
+    files.append("worker-1", 2, "sidecar", b"kept")
+    assert files.problem.endswith("worker-0.log: No space left on device; the logs there are incomplete")
+    assert (tmp_path / "worker-1.2.sidecar.log").read_bytes() == b"kept"
 
 
 def test_a_directory_for_logs_that_cannot_be_written_is_refused_before_anything_starts(user: OrdinaryUser) -> None:

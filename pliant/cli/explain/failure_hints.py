@@ -41,7 +41,7 @@ _LOG_PATTERN_FIXES = (
     ),
     _Fix(r"(?i)exec format error", "the program was built for another CPU, or it is a script without a `#!` line"),
     _Fix(
-        r"can't open file|No such file or directory",
+        r"can't open file|cannot open \S+: No such file|No such file or directory",
         "programs start in {workspace}; change it with --workspace or workingDir, or mount the directory of the file: "
         "--mount DIR:/PATH",
         "check the path and the workingDir: the file must be in the image or in a volume",

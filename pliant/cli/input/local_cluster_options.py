@@ -126,13 +126,13 @@ def add_workspace_option(parser: ArgumentParser) -> None:
 
 
 def workspace_of(args: Namespace) -> Path | None:
-    """Return the directory of --workspace or of the first file; None if that is standard input."""
+    """Return the directory of --workspace or of the first file; None if that is standard input or another pipe."""
     if args.workspace is not None:
-        return Path(args.workspace).absolute()
-    first_file = str(args.files[0])
-    if first_file.endswith(".py"):  # a script runs in the current directory, like a program that the user starts
+        return Path(args.workspace).resolve()
+    first_file = Path(args.files[0])
+    if first_file.suffix == ".py":  # a script runs in the current directory, like a program that the user starts
         return current_dir()
-    return None if first_file == "-" else Path(first_file).absolute().parent
+    return first_file.absolute().parent.resolve() if first_file.is_file() else None
 
 
 def parse_existing_dir(text: str) -> Path:

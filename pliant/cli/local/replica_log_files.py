@@ -22,7 +22,8 @@ class ReplicaLogFiles:
             with tempfile.TemporaryFile(dir=directory):
                 pass
         except OSError as error:
-            problem = f"--logs-dir: cannot write to {directory}: {error.strerror}; choose another directory"
+            reason = "it is not a directory" if isinstance(error, FileExistsError) else error.strerror
+            problem = f"--logs-dir: cannot write to {directory}: {reason}; choose another directory"
             raise UnsupportedEnvironment(problem) from None
 
     def append(self, replica: str, attempt: int, container: str, chunk: bytes) -> None:

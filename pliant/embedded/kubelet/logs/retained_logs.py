@@ -1,29 +1,28 @@
-"""Keeps the logs of deleted pods until the controller of the pods is deleted, too.
-
-The directory of a pod is `<owner UID>/<namespace>_<name>_<pod UID>`. It contains `<container>/<run>.log`, as below
-/var/log/pods of a node, and the last state of the pod as `pod.json`.
-"""
+"""Keeps the logs of deleted pods until the controller of the pods is deleted, too."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import os
-import re
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from pliant.embedded.apiserver.streaming.logs import LogOptions
 from pliant.embedded.kubelet.logs.pod_logs import PodLogStore
+from pliant.embedded.kubelet.logs.retained_files import (
+    CONTAINER_PATTERN,
+    POD_FILE,
+    RUN_FILE_PATTERN,
+    RetainedPod,
+    list_entries,
+    move_logs,
+    remove_directories,
+    scan_pods,
+)
 from pliant.embedded.kubelet.volumes import beneath
-from pliant.embedded.kubelet.volumes.pod_volumes import remove_forcibly
 from pliant.embedded.storage.store import Store
 from pliant.embedded.storage.stored_objects import Object, ObjectChange, StoredObject
 
@@ -31,29 +30,8 @@ MAX_RETAINED_PODS_PER_NAME = 5
 """As many attempts as runs of a container; a job that restarts for days keeps the latest ones."""
 MAX_RETAINED_BYTES = 1 << 30
 """Twenty logs of the maximum size, a small part of the disk of a laptop."""
-POD_FILE = "pod.json"
 _SETTLE_TIMEOUT_SECONDS = 1.0
 _PODS_RESOURCE_KEY = "/pods"
-_LOG_FILE_PATTERN = re.compile(r"(\d+)\.log(\.\d+)?(\.times)?")
-_CONTAINER_PATTERN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_RUN_PATTERN = re.compile(r"\d+\.log")
-_KEPT_METADATA = ("name", "namespace", "uid", "labels", "ownerReferences", "creationTimestamp")
-_BLOCK_BYTES = 512  # the unit of st_blocks
-
-log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _RetainedPod:
-    owner_uid: str
-    directory_name: str
-    size: int
-    """The size on the disk in bytes."""
-
-    @property
-    def replaced_key(self) -> tuple[str, str]:
-        """What the pods that replace each other have in common: owner, and namespace with name."""
-        return self.owner_uid, self.directory_name.rpartition("_")[0]
 
 
 class RetainedLogStore:
@@ -63,7 +41,7 @@ class RetainedLogStore:
         self._root = root
         self._index = store.committed
         self._pod_logs = pod_logs
-        self._pods: dict[str, _RetainedPod] = {}
+        self._pods: dict[str, RetainedPod] = {}
         """Pods by the name of their directory, oldest first."""
         self._names: dict[tuple[str, str], list[str]] = defaultdict(list)
         """The directories of pods that replaced each other, oldest first."""
@@ -85,7 +63,7 @@ class RetainedLogStore:
 
     async def load(self) -> None:
         """Find the logs of an earlier start of the cluster, and delete those whose owner does not exist any more."""
-        found = await asyncio.to_thread(_scan_pods, self._root)
+        found = await asyncio.to_thread(scan_pods, self._root)
         for pod in found:
             self._add(pod)
         await self._delete([pod for pod in found if not self._has_owner(pod)])
@@ -107,9 +85,9 @@ class RetainedLogStore:
             return
         metadata = pod["metadata"]
         name = f"{metadata['namespace']}_{metadata['name']}_{pod_uid}"
-        size = await asyncio.to_thread(_move_logs, logs_dir, self._root, (owner_uid, name), pod)
+        size = await asyncio.to_thread(move_logs, logs_dir, self._root, (owner_uid, name), pod)
         if size:
-            retained = _RetainedPod(owner_uid, name, size)
+            retained = RetainedPod(owner_uid, name, size)
             self._add(retained)
             # The owner may have been deleted meanwhile.
             await self._delete(self._surplus_pods(retained) if self._has_owner(retained) else [retained])
@@ -122,10 +100,11 @@ class RetainedLogStore:
         directory = self._find_directory(path)
         if directory is None:
             return None
-        with os.scandir(directory) as entries:
-            names = [f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name for entry in entries]
+        entries = list_entries(directory)
+        directories = [f"{entry.name}/" for entry in entries if entry.is_dir(follow_symlinks=False)]
         # The other files of a run belong to its log.
-        return sorted(name for name in names if name.endswith("/") or name == POD_FILE or _RUN_PATTERN.fullmatch(name))
+        files = [each.name for each in entries if each.name == POD_FILE or RUN_FILE_PATTERN.fullmatch(each.name)]
+        return sorted([*directories, *files])
 
     def read_file(self, path: Sequence[str], options: LogOptions) -> AsyncIterator[bytes] | None:
         """Return the chunks of a file; None if it does not exist."""
@@ -134,7 +113,7 @@ class RetainedLogStore:
             return None
         if len(path) == 2 and path[-1] == POD_FILE:
             return _read_whole_file(directory / POD_FILE)
-        has_log = len(path) == 3 and _RUN_PATTERN.fullmatch(path[-1]) and any(directory.glob(f"{path[-1]}*"))
+        has_log = len(path) == 3 and RUN_FILE_PATTERN.fullmatch(path[-1]) and any(directory.glob(f"{path[-1]}*"))
         return self._pod_logs.read_log(directory / path[-1], options) if has_log else None
 
     async def _wait_until_settled(self) -> None:
@@ -148,7 +127,7 @@ class RetainedLogStore:
     def _find_directory(self, path: Sequence[str]) -> Path | None:
         """Return the directory of a pod or of one of its containers."""
         pod = self._pods.get(path[0]) if path else None
-        if pod is None or len(path) > 2 or not all(map(_CONTAINER_PATTERN.fullmatch, path[1:])):
+        if pod is None or len(path) > 2 or not all(map(CONTAINER_PATTERN.fullmatch, path[1:])):
             return None
         directory = self._root.joinpath(pod.owner_uid, *path)
         return directory if directory.is_dir() and not directory.is_symlink() else None
@@ -163,16 +142,16 @@ class RetainedLogStore:
             if record.key.resource == _PODS_RESOURCE_KEY and record.owner_uids and _node_name(record):
                 self._deleted_pods[record.uid] = record
 
-    def _has_owner(self, pod: _RetainedPod) -> bool:
+    def _has_owner(self, pod: RetainedPod) -> bool:
         return self._index.find_key_by_uid(pod.owner_uid) is not None
 
-    def _add(self, pod: _RetainedPod) -> None:
+    def _add(self, pod: RetainedPod) -> None:
         self._pods[pod.directory_name] = pod
         self._names[pod.replaced_key].append(pod.directory_name)
         self._owners[pod.owner_uid] += 1
         self._total_size += pod.size
 
-    def _surplus_pods(self, added: _RetainedPod) -> list[_RetainedPod]:
+    def _surplus_pods(self, added: RetainedPod) -> list[RetainedPod]:
         """Return the oldest pods of the same name, and of all, that exceed the limits."""
         surplus = [self._pods[name] for name in self._names[added.replaced_key][:-MAX_RETAINED_PODS_PER_NAME]]
         # Logs of deleted pods leave at least half of the free space to running ones.
@@ -187,7 +166,7 @@ class RetainedLogStore:
                 excess -= pod.size
         return surplus
 
-    async def _delete(self, pods: Sequence[_RetainedPod]) -> None:
+    async def _delete(self, pods: Sequence[RetainedPod]) -> None:
         for pod in pods:
             if self._pods.pop(pod.directory_name, None) is not None:
                 self._names[pod.replaced_key].remove(pod.directory_name)
@@ -196,7 +175,7 @@ class RetainedLogStore:
                 self._owners -= Counter([pod.owner_uid])  # without the owners that have no pods left
                 self._total_size -= pod.size
         if pods:
-            await asyncio.to_thread(_remove_directories, self._root, pods)
+            await asyncio.to_thread(remove_directories, self._root, pods)
 
 
 def _controller_uid(pod: Mapping[str, Any]) -> str:
@@ -206,94 +185,6 @@ def _controller_uid(pod: Mapping[str, Any]) -> str:
 
 def _node_name(pod: StoredObject) -> str:
     return pod.indexed_values[0]
-
-
-def _scan_pods(root: Path) -> list[_RetainedPod]:
-    """Return the pods whose logs are below a directory, in the order in which these were retained."""
-    found = []
-    for directory in root.glob("*/*"):
-        try:
-            found.append(((directory / POD_FILE).stat().st_mtime_ns, directory))
-        except OSError:  # The cluster ended while it moved these logs.
-            remove_forcibly(directory)
-    return [_RetainedPod(path.parent.name, path.name, _size_on_disk(path)) for _, path in sorted(found)]
-
-
-def _move_logs(logs_dir: Path, root: Path, path: Sequence[str], pod: Object) -> int:
-    """Move the logs of a pod below `root` and return their size; return 0 if the pod has written none."""
-    directory = root.joinpath(*path)
-    try:
-        if logs_dir.is_symlink() or not any(map(_has_content, logs_dir.glob("*/*.log*"))):
-            return 0
-        beneath.make_directory(root, *path[:-1])
-        logs_dir.rename(directory)
-        runs = dict(_keep_only_logs(directory))
-        (directory / POD_FILE).write_bytes(msgspec.json.encode(_reduce_pod(pod, runs)))
-        return _size_on_disk(directory)
-    except OSError as error:  # The disk is full, or a container has changed the permissions.
-        log.warning("logs of a deleted pod are lost", extra={"pod": path[-1], "error": str(error)})
-        remove_forcibly(directory)
-        return 0
-
-
-def _has_content(path: Path) -> bool:
-    return not path.name.endswith(".times") and path.lstat().st_size > 0
-
-
-def _keep_only_logs(directory: Path) -> Iterator[tuple[str, int]]:
-    """Remove everything but regular log files; yield each container with the number of its last run."""
-    for container in list(os.scandir(directory)):
-        if not container.is_dir(follow_symlinks=False) or not _CONTAINER_PATTERN.fullmatch(container.name):
-            _remove(container)
-            continue
-        runs = []
-        for file in list(os.scandir(container)):
-            match = _LOG_FILE_PATTERN.fullmatch(file.name)
-            if match and file.is_file(follow_symlinks=False):
-                runs.append(int(match[1]))
-            else:
-                _remove(file)
-        if runs:
-            yield container.name, max(runs)
-
-
-def _remove(entry: os.DirEntry[str]) -> None:
-    if entry.is_dir(follow_symlinks=False):
-        remove_forcibly(Path(entry))
-    else:
-        Path(entry).unlink()
-
-
-def _reduce_pod(pod: Object, last_runs: Mapping[str, int]) -> Object:
-    """Return what identifies a pod and its containers, without the environment, which may contain secrets."""
-    spec, status = pod["spec"], dict(pod.get("status") or {})
-    containers = {
-        group: [{"name": container["name"]} for container in spec.get(group) or ()]
-        for group in ("initContainers", "containers")
-    }
-    for group, field in (("initContainers", "initContainerStatuses"), ("containers", "containerStatuses")):
-        reported = {each["name"]: each for each in status.get(field) or ()}
-        names = [container["name"] for container in containers[group] if container["name"] in last_runs]
-        status[field] = [{**reported.get(name, {}), "name": name, "restartCount": last_runs[name]} for name in names]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {field: pod["metadata"][field] for field in _KEPT_METADATA if field in pod["metadata"]},
-        "spec": {"nodeName": spec.get("nodeName", ""), **containers},
-        "status": status,
-    }
-
-
-def _size_on_disk(directory: Path) -> int:
-    paths = [directory, *directory.rglob("*")]
-    return sum(path.lstat().st_blocks * _BLOCK_BYTES for path in paths)
-
-
-def _remove_directories(root: Path, pods: Sequence[_RetainedPod]) -> None:
-    for pod in pods:
-        remove_forcibly(root / pod.owner_uid / pod.directory_name)
-        with suppress(OSError):  # The directory of the owner contains other pods.
-            (root / pod.owner_uid).rmdir()
 
 
 async def _read_whole_file(path: Path) -> AsyncIterator[bytes]:
