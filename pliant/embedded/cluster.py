@@ -40,6 +40,7 @@ from pliant.embedded.kubelet.environment.config_objects import ConfigMetadataVie
 from pliant.embedded.kubelet.environment.variables import CONFIG_MAP_KIND, SECRET_KIND
 from pliant.embedded.kubelet.kubelet import Kubelet
 from pliant.embedded.kubelet.logs.pod_logs import FileWatcher, PodLogStore
+from pliant.embedded.kubelet.logs.retained_logs import RetainedLogStore
 from pliant.embedded.kubelet.pods.context import KubeletDependencies
 from pliant.embedded.kubelet.pods.event_recorder import PodEventRecorder
 from pliant.embedded.kubelet.runtime.agent_process import AgentOptions
@@ -164,6 +165,8 @@ class EmbeddedCluster:
                 if config.durable
                 else Store.in_memory()
             )
+            retained_logs = RetainedLogStore(config.data_dir / "retained-logs", store, logs)
+            await retained_logs.load()
             api = await stack.enter_async_context(
                 ApiServer.start(
                     store,
@@ -176,6 +179,7 @@ class EmbeddedCluster:
             stdin = StdinRegistry()
             api.session_source = ContainerSessions(agent, logs, stdin)
             api.usage_source = ContainerUsageMeter(agent)
+            api.node_log_source = retained_logs
             https_server, url = await stack.enter_async_context(_serve_https(config, api, certificate))
             service_index = ServiceIndex(config.dns_delay)
             network_context = NetworkContext(
@@ -200,6 +204,7 @@ class EmbeddedCluster:
                     credentials=credentials,
                 ),
                 logs=logs,
+                retained_logs=retained_logs,
                 stdin=stdin,
                 events=PodEventRecorder(client, clock, "kubelet"),
                 gpus=gpus,
@@ -254,6 +259,7 @@ async def _run_control_plane(
     service_handlers = (service_index, slices, kubernetes_service)
     node_handlers = (scheduler, taints, evictions, pod_gc, gpu_health, node_lifecycle)
     config_watch = dependencies.config_watch
+    retained_logs = (dependencies.retained_logs,) if dependencies.retained_logs is not None else ()
     informers: tuple[Informer[Any], ...] = (
         pods,
         Informer(
@@ -267,7 +273,7 @@ async def _run_control_plane(
         *(pod_group_informer(each, scheduler_client, scheduler.pod_groups) for each in POD_GROUP_RESOURCES),
     )
     controllers: tuple[BackgroundTask, ...] = (
-        *(kubelet, supervisor, slices, budgets, kubernetes_service, claims, scheduler.pod_groups),
+        *(kubelet, supervisor, slices, budgets, kubernetes_service, claims, scheduler.pod_groups, *retained_logs),
         *node_handlers,
         *informers,
     )

@@ -26,7 +26,7 @@ from pliant.embedded.apiserver.handlers.writes import ObjectWriter
 from pliant.embedded.apiserver.http.errors import bad_request, method_not_allowed
 from pliant.embedded.apiserver.http.request_info import RequestInfo, parse_request_path
 from pliant.embedded.apiserver.http.responses import error_response
-from pliant.embedded.apiserver.streaming import logs, sessions
+from pliant.embedded.apiserver.streaming import logs, node_logs, sessions
 from pliant.embedded.registry.discovery import DiscoveryHandler
 from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.storage.store import Store, Transaction
@@ -35,7 +35,9 @@ from pliant.errors import ApiError, NotFound
 from pliant.kube.transport.base import Reply, Request, StreamReply
 from pliant.runtime.clock import Clock
 
-_SPECIAL_SUBRESOURCES = frozenset({"log", "binding", "scale", "exec", "attach", "eviction", "portforward", "token"})
+_SPECIAL_SUBRESOURCES = frozenset(
+    {"log", "binding", "scale", "exec", "attach", "eviction", "portforward", "proxy", "token"}
+)
 
 
 class ApiServer:
@@ -56,6 +58,7 @@ class ApiServer:
         self.log_source = log_source
         self.session_source: sessions.SessionSource | None = None
         self.usage_source: resource_metrics.ContainerUsageSource | None = None
+        self.node_log_source: node_logs.NodeLogSource | None = None
         self._clock = clock
         self.tokens = TokenIssuer(clock)
         self._discovery = DiscoveryHandler(registry)
@@ -203,6 +206,8 @@ class ApiServer:
         match info.subresource or "binding", info.request.method:
             case "log", "GET":
                 return logs.read_pod_log(self.store.committed, info, self.log_source, self._clock)
+            case "proxy", "GET" | "HEAD":
+                return await node_logs.read_node_logs(self.store.committed, info, self.node_log_source, self._clock)
             case "binding", "POST":
                 return await pod_subresources.bind_pod(self.store, info, self._clock)
             case "scale", "GET":

@@ -201,5 +201,8 @@ class Kubelet:
         tracked.worker.context.stop_containers(0)
 
     async def _remove_pod_files(self, pod_uid: str) -> None:
+        """Remove the files of a pod, except logs that are retained."""
+        if (retained := self._deps.retained_logs) is not None:
+            await retained.retain(pod_uid, self._deps.logs.logs_dir(pod_uid))
         # In a thread: the removal of many files would block the event loop.
         await asyncio.to_thread(self._deps.filesystem.remove_pod_files, pod_uid)

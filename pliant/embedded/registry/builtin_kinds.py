@@ -141,7 +141,7 @@ def builtin_kinds() -> tuple[Kind, ...]:
         _builtin_kind(
             "", "Namespace", columns.NAMESPACE_COLUMNS, short_names=("ns",), subresources=("status", "finalize")
         ),
-        _builtin_kind("", "Node", columns.NODE_COLUMNS, short_names=("no",), subresources=status),
+        _builtin_kind("", "Node", columns.NODE_COLUMNS, short_names=("no",), subresources=("status", "proxy")),
         _builtin_kind(
             "",
             "PersistentVolumeClaim",

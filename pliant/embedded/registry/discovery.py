@@ -23,6 +23,7 @@ _SUBRESOURCE_VERBS: Final = {
     "finalize": ("update",),
     "log": ("get",),
     "portforward": ("create", "get"),
+    "proxy": ("create", "delete", "get", "patch", "update"),
     "token": ("create",),
 }
 _SUBRESOURCE_KINDS: Final = {
@@ -31,6 +32,7 @@ _SUBRESOURCE_KINDS: Final = {
     "eviction": ("policy", "v1", "Eviction"),
     "exec": ("", "v1", "PodExecOptions"),
     "portforward": ("", "v1", "PodPortForwardOptions"),
+    "proxy": ("", "v1", "NodeProxyOptions"),
     "scale": ("autoscaling", "v1", "Scale"),
     "token": ("authentication.k8s.io", "v1", "TokenRequest"),
 }

@@ -27,6 +27,8 @@ class RequestInfo:
     subresource: str
     request: Request
     user: UserInfo
+    proxied_path: tuple[str, ...] = ()
+    """The path behind the subresource `proxy`."""
 
     @property
     def key(self) -> ObjectKey:
@@ -97,6 +99,8 @@ def parse_request_path(registry: KindRegistry, request: Request, user: UserInfo 
     namespace = ""
     if len(rest) >= 3 and rest[0] == "namespaces" and registry.find_resource(group, version, rest[2]) is not None:
         _, namespace, *rest = rest
+    proxied_path = tuple(rest[3:]) if rest[2:3] == ["proxy"] else ()
+    rest = rest[: len(rest) - len(proxied_path)]
     if not 1 <= len(rest) <= 3:
         raise errors.path_not_found()
     plural, name, subresource = (*rest, "", "")[:3]
@@ -105,4 +109,4 @@ def parse_request_path(registry: KindRegistry, request: Request, user: UserInfo 
         raise errors.path_not_found()
     if bool(namespace) != kind.namespaced and (namespace or name):
         raise errors.path_not_found()
-    return RequestInfo(kind, namespace, name, subresource, request, user)
+    return RequestInfo(kind, namespace, name, subresource, request, user, proxied_path)

@@ -40,18 +40,22 @@ def read_pod_log(index: ObjectIndex, info: RequestInfo, log_source: LogSource | 
     pod = info.require_stored_object(index).decode()
     if log_source is None:
         raise ServerError(501, "NotImplemented", "no node serves container logs")
-    options = LogOptions(
+    options = parse_log_options(info, clock)
+    container = resolve_container(pod, info.query_text("container"))
+    _require_log_available(pod, container, previous=options.previous)
+    return StreamReply(
+        status=200, chunks=log_source.read_container_log(pod, container, options), content_type="text/plain"
+    )
+
+
+def parse_log_options(info: RequestInfo, clock: Clock) -> LogOptions:
+    return LogOptions(
         follow=info.query_bool("follow"),
         previous=info.query_bool("previous"),
         timestamps=info.query_bool("timestamps"),
         tail_lines=info.query_int("tailLines"),
         since_ns=_since_nanoseconds(info, clock),
         limit_bytes=info.query_int("limitBytes"),
-    )
-    container = resolve_container(pod, info.query_text("container"))
-    _require_log_available(pod, container, previous=options.previous)
-    return StreamReply(
-        status=200, chunks=log_source.read_container_log(pod, container, options), content_type="text/plain"
     )
 
 

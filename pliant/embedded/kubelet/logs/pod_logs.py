@@ -1,4 +1,4 @@
-"""The logs of containers: created for each run, read by the API server, and kept until the pod is deleted."""
+"""The logs of containers: created for each run, and read by the API server."""
 
 from __future__ import annotations
 
@@ -97,9 +97,16 @@ class PodLogStore:
         for follower in self._followers.pop(log_path, ()):
             follower.set()
 
-    async def read_container_log(self, pod: PodObject, container: str, options: LogOptions) -> AsyncIterator[bytes]:
-        """Yield the log of a container in chunks of any size."""
-        log = ContainerLog(self._select_log(pod, container, is_previous=options.previous))
+    def logs_dir(self, pod_uid: str) -> Path:
+        return self._pods_dir / pod_uid / "logs"
+
+    def read_container_log(self, pod: PodObject, container: str, options: LogOptions) -> AsyncIterator[bytes]:
+        """Return the log of a container in chunks of any size."""
+        return self.read_log(self._select_log(pod, container, is_previous=options.previous), options)
+
+    async def read_log(self, log_path: Path, options: LogOptions) -> AsyncIterator[bytes]:
+        """Yield the log of one run in chunks of any size."""
+        log = ContainerLog(log_path)
         timestamper = LineTimestamper(log) if options.timestamps else None
         bytes_left = options.limit_bytes
         async for position, chunk in self._read_chunks(log, _start_position(log, options), follow=options.follow):
@@ -157,7 +164,7 @@ class PodLogStore:
     def _select_log(self, pod: PodObject, container: str, *, is_previous: bool) -> Path:
         """Return the log of the latest run, or of the previous one."""
         pod_name, uid = str(pod["metadata"]["name"]), str(pod["metadata"]["uid"])
-        directory = self._pods_dir / uid / "logs" / container
+        directory = self.logs_dir(uid) / container
         runs = sorted({int(path.name.partition(".")[0]) for path in directory.glob("*.log*")})
         previous_run = _previous_run_number(pod, container) if is_previous else None
         if previous_run in runs:

@@ -12,6 +12,7 @@ from pliant.embedded.kubelet.environment.config_objects import ConfigReader, Con
 from pliant.embedded.kubelet.environment.host_ports import HostPortRegistry
 from pliant.embedded.kubelet.environment.variables import MissingConfig, ResolvedPod
 from pliant.embedded.kubelet.logs.pod_logs import PodLogStore
+from pliant.embedded.kubelet.logs.retained_logs import RetainedLogStore
 from pliant.embedded.kubelet.pods.event_recorder import PodEventRecorder
 from pliant.embedded.kubelet.pods.status_writer import PodStatusWriter
 from pliant.embedded.kubelet.runtime.node_agent import NodeAgentClient
@@ -44,6 +45,8 @@ class KubeletDependencies:
     agent: NodeAgentClient
     filesystem: PodFilesystem
     logs: PodLogStore
+    retained_logs: RetainedLogStore | None = None
+    """Takes over the logs of deleted pods; by default they are deleted with the pod."""
     events: PodEventRecorder
     stdin: StdinRegistry = field(default_factory=StdinRegistry)
     cpu_allocator: CpuAllocator = field(default_factory=CpuAllocator)
