@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
@@ -273,7 +274,12 @@ class KubeClient:
             "timestamps": "true" if timestamps else None,
         }
         query = {option: value for option, value in options.items() if value is not None}
-        path = PODS.path(namespace, name, "log")
+        async with aclosing(self.stream_raw(PODS.path(namespace, name, "log"), query)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    async def stream_raw(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        """Read the response to a GET request as it arrives."""
         request = Request(method="GET", path=path, query=query, accept="*/*", timeout=None)
         async with self._transport.stream(request) as reply:
             if reply.status != 200:

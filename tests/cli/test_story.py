@@ -69,7 +69,7 @@ def test_a_failure_names_its_first_cause_and_what_a_signal_means() -> None:
 def test_when_the_pods_are_gone_that_is_said() -> None:
     told = told_of(make_job(state=state(JobPhase.FAILED, "x", ended_at=NOON)))
     assert "Its pods and their logs are deleted (cleanPodPolicy All)" in sentences(told)
-    assert "keep pods and logs: cleanPodPolicy: None" in told.remedies
+    assert "keep pods and logs: cleanPodPolicy: Running" in told.remedies
 
 
 def test_what_keeps_pods_is_told_in_the_words_of_the_kind() -> None:

@@ -109,6 +109,7 @@ class JobContext:
     # all pods of the cluster, if a pod of the job is unschedulable and the user may list them
     cluster_pods: Sequence[PodView] = ()
     plans: Sequence[ScalePlan] = ()  # oldest first
+    has_retained_logs: bool = False  # whether the cluster has logs of deleted pods of the job
 
     def observed_pods(self, job: Job) -> tuple[ObservedPod, ...]:
         return observe(job, separate_master_created_pods(job, self.pods)).pods

@@ -188,7 +188,7 @@ def _explain_failures(evidence: JobEvidence, job: Job, state: EngineState) -> It
         label = "Root cause: " if has_failed else "Latest restart: "
         location = failure_location_text(cause, evidence.now)
         yield ExplanationReason(text=f"{label}{failure_text(cause)} ({location}).", log_lines=last_log_lines(cause))
-    elif not pods and has_failed and not evidence.context.pods:
+    elif not pods and has_failed and not evidence.context.pods and not evidence.context.has_retained_logs:
         policy = " (cleanPodPolicy All)" if job.clean_pod_policy == "All" else ""
         yield ExplanationReason(text=f"Its pods and their logs are deleted{policy}; only the timeline below is left.")
     for pod in pods:

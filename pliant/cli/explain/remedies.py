@@ -16,10 +16,18 @@ from pliant.model.observed import PodExit, PodPhase
 from pliant.model.state import EngineState, JobPhase, RestartCause
 
 _IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable")
-# the value of cleanPodPolicy that keeps pods, by API group, where it is not None
-_KEEP_PODS_VALUE = {"batch.paddlepaddle.org": "Never"}
+# what keeps the pods that have finished, by API group, where it is not `cleanPodPolicy: Running`
+_KEEP_PODS_ADVICE = {
+    "batch.paddlepaddle.org": "cleanPodPolicy: Never",
+    "elastic.iml.github.io": "the annotation pliant/clean: running",
+}
 _MISSING_OBJECT_REASONS = ("CreateContainerConfigError", "FailedMount")
 _MISSING_OBJECT_PATTERN = re.compile(r'(configmap|secret|persistentvolumeclaim) "[^"]+" not found')
+
+
+def keep_pods_advice(job: Job) -> str:
+    """Return what keeps the pods of a job that have finished, and so their logs: `cleanPodPolicy: Running`."""
+    return _KEEP_PODS_ADVICE.get(job.owner.api_version.partition("/")[0], "cleanPodPolicy: Running")
 
 
 def suggest_remedies(job_object: JobObject, replicas: Sequence[Replica], context: JobContext) -> Iterator[str]:
@@ -96,18 +104,18 @@ def _remedies_for_failed_pods(job: Job, state: EngineState, context: JobContext,
     codes = {pod.exit.code for pod in failed if pod.exit}
     if 137 in codes or any(pod.exit and pod.exit.reason == "OOMKilled" for pod in failed):
         yield "if it ran out of memory: use a smaller batch, or increase the memory in resources.limits"
+    has_logs = bool(failed) or (context.has_retained_logs and state.root_cause is not None)
     if state.phase is JobPhase.FAILED:
-        yield from _remedies_for_failed_job(job, state, bool(failed), run_policy_path)
-    elif failed and not state.phase.is_final:
+        yield from _remedies_for_failed_job(job, state, has_logs, run_policy_path)
+    elif has_logs and not state.phase.is_final:
         yield f"read the complete logs: pliant logs {job.key.name}"
 
 
-def _remedies_for_failed_job(job: Job, state: EngineState, has_pods: bool, run_policy_path: str) -> Iterator[str]:
-    if has_pods:
+def _remedies_for_failed_job(job: Job, state: EngineState, has_logs: bool, run_policy_path: str) -> Iterator[str]:
+    if has_logs:
         yield f"read the complete logs: pliant logs {job.key.name}"
     elif job.clean_pod_policy is CleanPodPolicy.ALL:
-        api_group = job.owner.api_version.partition("/")[0]
-        yield f"keep pods and logs: cleanPodPolicy: {_KEEP_PODS_VALUE.get(api_group, 'None')}"
+        yield f"keep pods and logs: {keep_pods_advice(job)}"
     for group in job.groups:
         used, limit = state.group(group.name).restarts_without_disruptions, group.restart_rule.limit
         if group.restart_rule.policy is None:

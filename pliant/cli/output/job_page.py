@@ -34,7 +34,7 @@ REPLICA_COLUMNS = ("REPLICA", "POD", "NODE", "ATTEMPT", "PHASE", "EXIT")
 
 def render_job_page(job_object: JobObject, context: JobContext, now: datetime, style: TerminalStyle, width: int) -> str:
     page, job, state = _JobPage(style, width, now), job_object.job, job_object.state
-    lines = list(page.header_lines(job_object))
+    lines = list(page.header_lines(job_object, context))
     if job is not None:
         lines += page.group_lines(job, state)
         lines += page.replica_lines(job, state, context)
@@ -55,7 +55,7 @@ class _JobPage:
         self._width = width
         self._now = now
 
-    def header_lines(self, job_object: JobObject) -> Iterator[str]:
+    def header_lines(self, job_object: JobObject, context: JobContext) -> Iterator[str]:
         state, colour = job_object.state, PHASE_COLOURS.get(job_object.phase)
         kind = unambiguous_kind_name(job_object.frontend, job_object.frontend.kind)
         phase = self._style.paint(colour, job_object.phase) if colour else job_object.phase
@@ -67,6 +67,8 @@ class _JobPage:
             facts.append(("Created", f"{self._age_text(job_object.created_at)} ago"))
         if state is not None:
             facts += [(title, text) for title, text in self._state_fields(job_object, state) if text]
+            if state.root_cause is not None and (context.pods or context.has_retained_logs):
+                facts.append(("Logs", f"pliant logs {job_object.key.name}"))
         facts += [(title, text) for title, text in _policy_fields(job_object.job) if text] if job_object.job else []
         for title, text in facts:
             yield f"{title + ':':<14} {text}"

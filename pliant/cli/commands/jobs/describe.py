@@ -27,14 +27,14 @@ def configure(parser: ArgumentParser) -> None:
 
 
 async def execute(args: Namespace) -> int:
-    from pliant.cli.cluster.job_context import load_job_context
     from pliant.cli.cluster.job_lookup import find_jobs
+    from pliant.cli.cluster.retained_logs import load_context_with_logs
     from pliant.cli.output.job_page import render_job_page
 
     style, width = TerminalStyle.for_stream(sys.stdout), terminal_width(sys.stdout)
     async with connect_target(args) as target:
         pages = [
-            render_job_page(job, await load_job_context(target.client, job), SystemClock().now(), style, width)
+            render_job_page(job, await load_context_with_logs(target.client, job), SystemClock().now(), style, width)
             for job in await find_jobs(target, args.jobs)
         ]
     sys.stdout.write("\n\n".join(pages) + "\n")

@@ -60,7 +60,7 @@ async def _wait_for_end(target: ClusterTarget, job_object: JobObject, args: Name
     from pliant.model.state import JobPhase
 
     if args.follow:
-        no_filter = {"group": None, "rank": None, "container": None, "tail": None, "since": None}
+        no_filter = {"attempt": None, "group": None, "rank": None, "container": None, "tail": None, "since": None}
         log_args = Namespace(**no_filter, prefix=True, previous=False, follow=True)
         async with asyncio.TaskGroup() as tasks:
             await JobLogPrinter(target.client, job_object, log_args, sys.stdout).follow(tasks)

@@ -35,14 +35,14 @@ def configure(parser: ArgumentParser) -> None:
 
 
 async def execute(args: Namespace) -> int:
-    from pliant.cli.cluster.job_context import load_job_context
     from pliant.cli.cluster.job_lookup import find_job
+    from pliant.cli.cluster.retained_logs import load_context_with_logs
     from pliant.cli.explain.job_explanation import JobEvidence, earliest_failed_pods, explain_job
     from pliant.cli.explain.render import explanation_to_dict, render_explanation
 
     async with connect_target(args) as target:
         job = await find_job(target, args.job)
-        context = await load_job_context(target.client, job)
+        context = await load_context_with_logs(target.client, job)
         evidence = JobEvidence(job_object=job, context=context, now=SystemClock().now())
         namespace, pods = job.key.namespace, earliest_failed_pods(evidence)
         tails = {pod.name: await _read_log_tail(target.client, namespace, pod) for pod in pods}
