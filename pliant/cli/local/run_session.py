@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from pliant.cli.cluster.apply import LocalObjectCreator, frontends_in, install_crds
+from pliant.cli.cluster.retained_logs import attempt_of
 from pliant.cli.explain.failure_hints import explain_start_failure
 from pliant.cli.explain.os_errors import is_disk_full
 from pliant.cli.input.manifests import Manifest
 from pliant.cli.input.operator_options import local_master_command
+from pliant.cli.local.replica_log_files import ReplicaLogFiles
 from pliant.cli.local.run_result import RunResult, summarize_finished_run, summarize_stuck_run, summarize_timed_out_run
 from pliant.cli.local.run_state import RunState, StuckReplica
 from pliant.cli.output.log_lines import sanitize_line
@@ -55,6 +57,7 @@ class RunPlan:
     timeout: timedelta | None
     style: TerminalStyle
     autoscale: AutoscaleOptions | None = None
+    log_files: ReplicaLogFiles | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ class RunSession:
         self._tasks = tasks
         self._run_state = RunState()
         self._kinds = frontends_in(plan.manifests)
-        self._logs = LogStreams(client, tasks, self._on_log_line)
+        self._logs = LogStreams(client, tasks, self._on_log_line, self._on_log_chunk if plan.log_files else None)
         self._pods: Informer[Pod] = Informer(client, PODS, Pod, on_change=self._on_pod_change)
         self._changed = asyncio.Event()
         self._data_dir: Path | None = None
@@ -227,6 +230,14 @@ class RunSession:
             self._view.show_note(sanitize_line(f"! {object_name}: {message}" if object_name else f"! {message}"))
         elif count == MAX_SIMILAR_WARNINGS + 1:
             self._view.show_note(sanitize_line(f"! {object_name} and others: same warning"))
+
+    def _on_log_chunk(self, pod: Pod, container: str, chunk: bytes) -> None:
+        files = self._plan.log_files
+        if files is not None:
+            is_ambiguous = len(pod.spec.containers) + len(pod.spec.init_containers) > 1
+            files.append(self._run_state.log_prefix(pod), attempt_of(pod), container if is_ambiguous else "", chunk)
+            if files.problem:
+                self._show_warning("", files.problem)
 
     def _on_log_line(self, pod: Pod, container: str, line: str) -> None:
         if self._run_state.record_progress_from_log(pod, line):

@@ -16,6 +16,7 @@ from pliant.kube.objects import Pod
 KEPT_LINES_PER_CONTAINER = 10  # lines kept per container, for the report of a failure
 
 LogLineHandler = Callable[[Pod, str, str], None]  # pod, container name, line
+LogChunkHandler = Callable[[Pod, str, bytes], None]  # pod, container name, part of the log as it was written
 
 
 class ContainerLogKey(NamedTuple):
@@ -36,10 +37,17 @@ class LogWindow(NamedTuple):
 class LogStreams:
     """Opens a log stream for each container when it starts and reads it to the end."""
 
-    def __init__(self, client: KubeClient, tasks: asyncio.TaskGroup, on_line: LogLineHandler) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        tasks: asyncio.TaskGroup,
+        on_line: LogLineHandler,
+        on_chunk: LogChunkHandler | None = None,
+    ) -> None:
         self._client = client
         self._tasks = tasks
         self._on_line = on_line
+        self._on_chunk = on_chunk
         self._streams: dict[ContainerLogKey, asyncio.Task[None]] = {}
         self._running: set[ContainerLogKey] = set()
         self._tails: dict[tuple[str, str], deque[str]] = {}
@@ -99,6 +107,8 @@ class LogStreams:
             ):
                 has_output = True
                 self._chunks_received += 1
+                if self._on_chunk is not None:
+                    self._on_chunk(pod, container, chunk)
                 emit(splitter.feed(chunk))
                 await asyncio.sleep(0)  # a container that writes constantly must not block other tasks
         except ApiError as error:

@@ -56,6 +56,7 @@ examples:
   pliant run job.yaml --nodes 4 --node-cpu 8      on four nodes with eight CPUs each
   pliant run job.yaml > train.log                 write logs to a file, progress to the terminal
   pliant run job.yaml --set spec.replicaSpecs.worker.replicas=4      with four workers
+  pliant run job.yaml -q --logs-dir logs          write the log of each replica to a file in logs/
   helm template chart | pliant run -              read manifests from another program
 
 A program reports its progress by printing lines such as `pliant: step=120 total=1000 loss=0.31`.
@@ -76,6 +77,8 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--namespace", "-n", **name, help="Namespace of objects that do not name one (default)")
     parser.add_argument("--logs", action=BooleanOptionalAction, default=True, help="Show the logs of the jobs (yes)")
     parser.add_argument("--quiet", "-q", action="store_true", help="Print only the result")
+    logs_dir_help = "Directory for the complete log of each replica: worker-0.log, worker-0.1.log after a restart"
+    parser.add_argument("--logs-dir", type=Path, metavar="DIR", help=logs_dir_help)
     workspace_help = "Working directory of programs and root of hostPath volumes (default: the directory of FILE)"
     parser.add_argument("--workspace", type=parse_existing_dir, metavar="DIR", help=workspace_help)
     parser.add_argument("--data", type=Path, metavar="DIR", help="New or empty directory for the data of the cluster")
@@ -92,6 +95,7 @@ def execute(args: Namespace) -> int:
     from pliant.cli.input.set_option import with_job_fields_set
     from pliant.cli.local.run_session import RunPlan
 
+    from pliant.cli.local.replica_log_files import ReplicaLogFiles
     manifests = with_job_fields_set(load_manifests(args.files), args.set)
     catalog = kind_registry_for_manifests(manifests)
     check_runnable_locally(manifests, catalog, args.namespace)
@@ -104,6 +108,7 @@ def execute(args: Namespace) -> int:
         autoscale=autoscale_options(args),
     )
     with _data_dir(args) as data_dir:
+        log_files=ReplicaLogFiles(args.logs_dir.absolute()) if args.logs_dir else None,
         return run_with_signals_deferred(_run_session(args, plan, data_dir))
 
 
@@ -147,7 +152,8 @@ async def _run_session(args: Namespace, plan: RunPlan, data_dir: Path) -> int:
             result = RunResult(exit_code=stop.exit_code, text=f"{plan.style.red('✘')} interrupted after {elapsed}")
         finally:
             view.close()
-    _print_result(result.text)
+    problem = plan.log_files.problem if plan.log_files else ""
+    _print_result("\n".join(filter(None, (result.text, problem))))
     return result.exit_code
 
 
