@@ -170,6 +170,7 @@ def render_starter_job(framework: str, name: str, kind: str) -> str:
 
 def _render_elasticjob(starter: StarterJob, name: str) -> list[str]:
     lines = ["apiVersion: elastic.iml.github.io/v1alpha1", "kind: ElasticJob", "metadata:", f"  name: {name}"]
+    lines += ["  annotations:", "    pliant/clean: running"]
     lines += ["spec:", "  distributionStrategy: AllreduceStrategy", "  replicaSpecs:"]
     for group, size in starter.groups:
         lines += [f"    {group}:", f"      replicas: {size}", "      minReplicas: 1", "      maxReplicas: 4"]
@@ -180,7 +181,8 @@ def _render_elasticjob(starter: StarterJob, name: str) -> list[str]:
 def _render_aitrainingjob(framework: str, starter: StarterJob, name: str) -> list[str]:
     lines = ["apiVersion: elasticdeeplearning.ai/v1", "kind: AITrainingJob", "metadata:", f"  name: {name}", "spec:"]
     lines += [] if framework == "generic" else [f"  frameworkType: {framework}"]
-    lines += [f"  {line}" for line in starter.spec_lines] + ["  replicaSpecs:"]
+    # Finished pods stay with their logs; running ones are deleted.
+    lines += ["  cleanPodPolicy: Running", *(f"  {line}" for line in starter.spec_lines), "  replicaSpecs:"]
     for group, size in starter.groups:
         own = [f"replicas: {size}", *starter.group_lines]
         lines += [f"    {group}:", *(f"      {line}" for line in own)]
