@@ -225,6 +225,8 @@ class Job:
     server_addresses: tuple[str, ...] = ()
     """The parameter servers in effect in rank order, if the master lists them."""
     labels: Mapping[str, str] = field(default_factory=dict)
+    workspace: str = ""
+    """The directory in which its programs start on an embedded cluster; empty for the default of the cluster."""
     naming: Naming = field(default_factory=Naming)
     frameworks: tuple[str, ...] = ("generic",)
     """Frameworks whose environment the replicas get; where two conflict, the last one wins."""

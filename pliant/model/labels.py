@@ -26,6 +26,8 @@ TEMPLATE_HASH_ANNOTATION = "pliant/template-hash"
 """A hash of the pod template in the spec of the job, which tells whether a pod without an owner can be adopted."""
 MEMBER_SERVICE_LABEL = "pliant/service"
 """The service name of a member of a master-managed group: its ID changes, and two members may share a rank."""
+WORKSPACE_ANNOTATION = "pliant/workspace"
+"""The directory on this machine in which the programs of a job start on an embedded cluster; others ignore it."""
 EXCLUDED_NODES_ANNOTATION = "pliant/excluded-nodes"
 """The nodes that the required affinity of a pod excludes because of a device fault, separated by commas."""
 

@@ -34,6 +34,7 @@ class ClusterTarget:
     client: KubeClient
     namespace: str | None  # None: all namespaces
     default_namespace: str  # for objects that do not name one
+    endpoint: ApiServerEndpoint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ async def connect_target(args: Namespace) -> AsyncIterator[ClusterTarget]:
     transport = HttpTransport(endpoint)
     try:
         is_everywhere = getattr(args, "all_namespaces", False)
-        yield ClusterTarget(KubeClient(transport), None if is_everywhere else namespace, namespace)
+        yield ClusterTarget(KubeClient(transport), None if is_everywhere else namespace, namespace, endpoint)
     except Unreachable as error:
         raise UserError(f"{error}; check the cluster with `pliant status` or `pliant doctor`") from error
     finally:
@@ -104,6 +105,20 @@ def choose_kubeconfig(args: Namespace, environment: Mapping[str, str]) -> Kubeco
     first, *others = clusters
     more = f"; others: {', '.join(f'--cluster {other.name}' for other in others)}" if others else ""
     return KubeconfigChoice(first.kubeconfig, f"`{first.name}` of `{first.command}`{more}")
+
+
+async def is_owned_local_cluster(target: ClusterTarget) -> bool:
+    """Return whether the target is a local cluster of this user, reached with the credentials of its owner."""
+    from pliant.kube.client_config import find_api_server
+
+    endpoint = target.endpoint
+    if endpoint is None or endpoint.credentials is None or endpoint.headers:  # headers impersonate another user
+        return False
+    for cluster in list_local_clusters(os.environ):
+        own = find_api_server(cluster.kubeconfig, None, {}, SystemClock().now)
+        if own.url == endpoint.url and own.credentials is not None:
+            return await own.credentials.credential() == await endpoint.credentials.credential()
+    return False
 
 
 def list_local_clusters(environment: Mapping[str, str]) -> list[LocalCluster]:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from pliant.embedded.kubelet.environment.missing_directories import find_missing_directory, missing_directory_advice
 from pliant.embedded.program_annotations import PATH_ANNOTATION, WORKSPACE_ANNOTATION
 from pliant.kube.objects import Node
+from pliant.model.job import Job
 from pliant.model.observed import PodExit
 from pliant.model.state import StartFailure
 
@@ -41,7 +42,7 @@ _LOG_PATTERN_FIXES = (
     ),
     _Fix(r"(?i)exec format error", "the program was built for another CPU, or it is a script without a `#!` line"),
     _Fix(
-        r"can't open file|No such file or directory",
+        r"can't open file|cannot open \S+: No such file|No such file or directory",
         "programs start in {workspace}; change it with --workspace or workingDir, or mount the directory of the file: "
         "--mount DIR:/PATH",
         "check the path and the workingDir: the file must be in the image or in a volume",
@@ -75,6 +76,10 @@ class LocalPrograms(NamedTuple):
             if (path := node.metadata.annotations.get(PATH_ANNOTATION)) is not None:
                 return cls(path, node.metadata.annotations.get(WORKSPACE_ANNOTATION, ""))
         return None
+
+    def for_job(self, job: Job) -> LocalPrograms:
+        """Return those of the pods of a job, which may have a working directory of its own."""
+        return self._replace(workspace=job.workspace or self.workspace)
 
     @property
     def python(self) -> str:

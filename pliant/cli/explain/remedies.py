@@ -11,7 +11,7 @@ from pliant.cli.explain.capacity import UNSCHEDULABLE_REASON
 from pliant.cli.explain.failure_hints import LocalPrograms, suggest_fix
 from pliant.engine.pods.replicas import Replica
 from pliant.model.job import CleanPodPolicy, Job, RestartPolicy
-from pliant.model.labels import MANAGED_BY_VALUE
+from pliant.model.labels import MANAGED_BY_VALUE, WORKSPACE_ANNOTATION
 from pliant.model.observed import PodExit, PodPhase
 from pliant.model.state import EngineState, JobPhase, RestartCause
 
@@ -49,7 +49,8 @@ def suggest_remedies(job_object: JobObject, replicas: Sequence[Replica], context
         yield "start an operator: `pliant up` starts one, `pliant install` installs one on a cluster"
         yield "check its requirements: pliant doctor"
         return
-    yield from _remedies_for_causes(state, LocalPrograms.of_nodes(context.nodes.values()))
+    local = LocalPrograms.of_nodes(context.nodes.values())
+    yield from _remedies_for_causes(state, local.for_job(job) if local is not None else None)
     yield from _remedies_for_phase(state.phase, name)
     if not state.phase.is_final:
         yield from _remedies_for_pod_problems(name, replicas)
@@ -85,6 +86,8 @@ def _remedies_for_pod_problems(name: str, replicas: Sequence[Replica]) -> Iterat
         problem = replica.pod.start_problem if replica.pod and not replica.state.has_started else ""
         group = replica.rank.group
         template = f"the template of {group.name}"
+        if WORKSPACE_ANNOTATION in problem:
+            continue  # the problem contains the fix
         if problem.startswith(_MISSING_OBJECT_REASONS) or _MISSING_OBJECT_PATTERN.search(problem):
             yield f"create the missing object (ConfigMap, Secret, volume), or fix its name in {template}"
         elif problem.startswith(UNSCHEDULABLE_REASON):
@@ -101,10 +104,10 @@ def _remedies_for_pod_problems(name: str, replicas: Sequence[Replica]) -> Iterat
 
 def _remedies_for_failed_pods(job: Job, state: EngineState, context: JobContext, run_policy_path: str) -> Iterator[str]:
     failed = [pod for pod in context.observed_pods(job) if pod.phase is PodPhase.FAILED]
+    has_logs = bool(failed) or (context.has_retained_logs and state.root_cause is not None)
     codes = {pod.exit.code for pod in failed if pod.exit}
     if 137 in codes or any(pod.exit and pod.exit.reason == "OOMKilled" for pod in failed):
         yield "if it ran out of memory: use a smaller batch, or increase the memory in resources.limits"
-    has_logs = bool(failed) or (context.has_retained_logs and state.root_cause is not None)
     if state.phase is JobPhase.FAILED:
         yield from _remedies_for_failed_job(job, state, has_logs, run_policy_path)
     elif has_logs and not state.phase.is_final:

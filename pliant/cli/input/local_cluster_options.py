@@ -75,7 +75,7 @@ def cluster_config(args: Namespace, data_dir: Path, *, workspace: Path, durable:
     from pliant.embedded.network.egress_connector import EgressPolicy
 
     for path in (data_dir, workspace):
-        _check_utf8_path(path)
+        check_utf8_path(path)
     return ClusterConfig(
         data_dir=data_dir,
         node_count=args.nodes,
@@ -103,7 +103,7 @@ def _read_dns_delay(text: str) -> float:
         raise UserError(f"${_DNS_DELAY_VARIABLE}: {error}") from None
 
 
-def _check_utf8_path(path: Path) -> None:
+def check_utf8_path(path: Path) -> None:
     """Raise UserError for a path that JSON cannot represent."""
 
     try:
@@ -117,6 +117,20 @@ def parse_port(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) > _MAX_PORT:
         raise ArgumentTypeError(f"`{text}` is not a port; use a number from 1 to {_MAX_PORT}, or 0 for any free port")
     return int(text)
+
+
+def add_workspace_option(parser: ArgumentParser) -> None:
+    """Add --workspace to a command with files."""
+    workspace_help = "Working directory of programs and root of hostPath volumes (default: the directory of FILE)"
+    parser.add_argument("--workspace", type=parse_existing_dir, metavar="DIR", help=workspace_help)
+
+
+def workspace_of(args: Namespace) -> Path | None:
+    """Return the directory of --workspace or of the first file; None if that is standard input or another pipe."""
+    if args.workspace is not None:
+        return Path(args.workspace).resolve()
+    first_file = Path(args.files[0])
+    return first_file.absolute().parent.resolve() if first_file.is_file() else None
 
 
 def parse_existing_dir(text: str) -> Path:

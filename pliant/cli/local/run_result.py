@@ -143,7 +143,7 @@ def _failure_lines(
     if cause is None:
         return lines
     tail = logs.last_lines(cause.pod.uid, cause.pod.exit.container if cause.pod.exit else "")
-    fix = suggest_fix(cause.pod.exit, tail, run_state.local_programs)
+    fix = suggest_fix(cause.pod.exit, tail, run_state.local_programs(job))
     return [
         *lines,
         *_root_cause_lines(cause, message, tail, style),

@@ -197,7 +197,7 @@ class RunSession:
                 note = (str(job.key), name, failure.cause)
                 if note not in self._shown_notes:
                     self._shown_notes.add(note)
-                    text = explain_start_failure(name, failure, self._run_state.local_programs)
+                    text = explain_start_failure(name, failure, self._run_state.local_programs(job))
                     self._view.show_note(sanitize_line(f"! {job.key.name}: {text}"))
 
     def _on_pod_change(self, old: Pod | None, new: Pod | None) -> None:

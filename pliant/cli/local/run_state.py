@@ -120,9 +120,10 @@ class RunState:
     def set_nodes(self, nodes: Sequence[Node]) -> None:
         self._nodes = nodes
 
-    @property
-    def local_programs(self) -> LocalPrograms | None:
-        return LocalPrograms.of_nodes(self._nodes)
+    def local_programs(self, job: Job) -> LocalPrograms | None:
+        """Return where the programs of a job are found; None if the cluster is not local."""
+        local = LocalPrograms.of_nodes(self._nodes)
+        return local.for_job(job) if local is not None else None
 
     def total_shortage_texts(self) -> Iterator[str]:
         """Yield jobs that request more in total than the nodes have, though each replica fits."""

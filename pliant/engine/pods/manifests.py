@@ -12,6 +12,7 @@ from pliant.model.job import ALL_REPLICAS, Job, Port
 from pliant.model.labels import (
     EXCLUDED_NODES_ANNOTATION,
     TEMPLATE_HASH_ANNOTATION,
+    WORKSPACE_ANNOTATION,
     has_own_service,
     job_labels,
     job_selector,
@@ -42,6 +43,8 @@ def pod_manifest(environment: SharedEnvironment, rank: Rank) -> dict[str, Any]:
     annotations = dict(metadata.get("annotations") or {})
     if rank.group.template_hash:
         annotations[TEMPLATE_HASH_ANNOTATION] = rank.group.template_hash
+    if job.workspace:
+        annotations[WORKSPACE_ANNOTATION] = job.workspace
     if excluded := nodes_to_exclude(rank, environment.excluded_nodes):
         annotations[EXCLUDED_NODES_ANNOTATION] = ",".join(excluded)
     if annotations:

@@ -14,7 +14,7 @@ from pliant.errors import InvalidSpec
 from pliant.frontends.crd import CustomKind
 from pliant.frontends.spec.decoding import decode
 from pliant.model.job import ALL_REPLICAS, EndRequest, JobKey, Naming, Owner, ReplicaGroup
-from pliant.model.labels import format_pod_name, format_service_name, normalize_group_name
+from pliant.model.labels import WORKSPACE_ANNOTATION, format_pod_name, format_service_name, normalize_group_name
 from pliant.model.state import EngineState, JobPhase
 
 DEFAULT_CREATION_TIME = datetime(1970, 1, 1, tzinfo=UTC)
@@ -83,6 +83,7 @@ def job_fields_from_metadata(
         "key": metadata.key,
         "owner": owner,
         "labels": metadata.labels if are_pods_queued else _without_queue_labels(metadata.labels),
+        "workspace": metadata.annotations.get(WORKSPACE_ANNOTATION, ""),
         "created_at": metadata.creation_timestamp,
         "generation": metadata.generation,
         "is_deleting": metadata.deletion_timestamp is not None,

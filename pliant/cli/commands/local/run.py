@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 from pliant.cli.durations import format_duration
 from pliant.cli.input.local_cluster_options import (
     add_local_cluster_options,
+    add_workspace_option,
     cluster_config,
     current_dir,
     parse_duration_option,
-    parse_existing_dir,
     parse_namespace_name,
+    workspace_of,
 )
 from pliant.cli.input.problems import SourceLocation, first_pliant_error, input_error
 from pliant.cli.output.streams import redirect_to_devnull
@@ -55,8 +56,8 @@ examples:
   pliant run job.yaml --timeout 10m               for at most ten minutes
   pliant run job.yaml --nodes 4 --node-cpu 8      on four nodes with eight CPUs each
   pliant run job.yaml > train.log                 write logs to a file, progress to the terminal
-  pliant run job.yaml --set spec.replicaSpecs.worker.replicas=4      with four workers
   pliant run job.yaml -q --logs-dir logs          write the log of each replica to a file in logs/
+  pliant run job.yaml --set spec.replicaSpecs.worker.replicas=4      with four workers
   helm template chart | pliant run -              read manifests from another program
 
 A program reports its progress by printing lines such as `pliant: step=120 total=1000 loss=0.31`.
@@ -79,8 +80,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--quiet", "-q", action="store_true", help="Print only the result")
     logs_dir_help = "Directory for the complete log of each replica: worker-0.log, worker-0.1.log after a restart"
     parser.add_argument("--logs-dir", type=Path, metavar="DIR", help=logs_dir_help)
-    workspace_help = "Working directory of programs and root of hostPath volumes (default: the directory of FILE)"
-    parser.add_argument("--workspace", type=parse_existing_dir, metavar="DIR", help=workspace_help)
+    add_workspace_option(parser)
     parser.add_argument("--data", type=Path, metavar="DIR", help="New or empty directory for the data of the cluster")
     parser.add_argument("--keep", action="store_true", help="Keep the data of the cluster and print its location")
     add_local_cluster_options(parser)
@@ -93,9 +93,9 @@ def execute(args: Namespace) -> int:
     from pliant.cli.input.manifest_checks import check_runnable_locally
     from pliant.cli.input.manifests import load_manifests
     from pliant.cli.input.set_option import with_job_fields_set
+    from pliant.cli.local.replica_log_files import ReplicaLogFiles
     from pliant.cli.local.run_session import RunPlan
 
-    from pliant.cli.local.replica_log_files import ReplicaLogFiles
     manifests = with_job_fields_set(load_manifests(args.files), args.set)
     catalog = kind_registry_for_manifests(manifests)
     check_runnable_locally(manifests, catalog, args.namespace)
@@ -106,9 +106,9 @@ def execute(args: Namespace) -> int:
         timeout=args.timeout,
         style=TerminalStyle.for_stream(sys.stderr),
         autoscale=autoscale_options(args),
+        log_files=ReplicaLogFiles(args.logs_dir.absolute()) if args.logs_dir else None,
     )
     with _data_dir(args) as data_dir:
-        log_files=ReplicaLogFiles(args.logs_dir.absolute()) if args.logs_dir else None,
         return run_with_signals_deferred(_run_session(args, plan, data_dir))
 
 
@@ -137,7 +137,7 @@ async def _run_session(args: Namespace, plan: RunPlan, data_dir: Path) -> int:
 
     loop = asyncio.get_running_loop()
     started_at = loop.time()
-    config = cluster_config(args, data_dir, workspace=_workspace_dir(args), durable=False)
+    config = cluster_config(args, data_dir, workspace=workspace_of(args) or current_dir(), durable=False)
     with handle_stop_signals() as stop:
         view = _make_view(args, stop)
         stop.on_stop = lambda: view.show_note("stopping…")
@@ -195,13 +195,6 @@ def _make_view(args: Namespace, stop: StopSignalHandler) -> RunView:
 
         return LiveRunView(sys.stdout, options, hang_up)
     return PlainRunView(sys.stdout, sys.stderr, options, hang_up)
-
-
-def _workspace_dir(args: Namespace) -> Path:
-    if args.workspace is not None:
-        return Path(args.workspace).absolute()
-    first_file = str(args.files[0])
-    return current_dir() if first_file == "-" else Path(first_file).absolute().parent
 
 
 def _print_result(text: str) -> None:

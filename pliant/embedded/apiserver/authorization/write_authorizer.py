@@ -1,4 +1,4 @@
-"""Checks of writes that depend on the object: the grant of rights by roles and bindings, and creation by apply."""
+"""Checks of writes that depend on the object: rights that it grants, its working directory, and creation by apply."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from pliant.embedded.apiserver.authorization.rbac_index import (
     ROLES_KEY,
 )
 from pliant.embedded.apiserver.authorization.rules import PolicyRule, parse_rules, uncovered_rules
+from pliant.embedded.apiserver.authorization.workspace_authorizer import WorkspaceAuthorizer
 from pliant.embedded.apiserver.http.errors import forbidden, not_found
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.registry.kinds import Kind
+from pliant.embedded.storage.store import Transaction
 from pliant.embedded.storage.stored_objects import Object
 
 _EVERYTHING = (PolicyRule(("*",), ("*",), ("*",)), PolicyRule(("*",), non_resource_urls=("*",)))
@@ -27,13 +29,19 @@ _GARBAGE_COLLECTION_FIELDS = ("ownerReferences", "finalizers", "managedFields", 
 class WriteAuthorizer:
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
+        self._workspaces = WorkspaceAuthorizer(authorizer)
 
     def require_create(self, info: RequestInfo) -> None:
         """Raise `Forbidden` if the user may patch but not create an object, which server-side apply would create."""
         if not self._authorizer.allows_everything(info.user):
             self._authorizer.require(resource_attributes(info, info.user)._replace(verb="create"))
 
-    def check_grant(self, kind: Kind, user: UserInfo, new: Object, old: Object | None) -> None:
+    def check_object(self, transaction: Transaction, info: RequestInfo, new: Object, old: Object | None) -> None:
+        """Raise `Forbidden` if the user of a request may not write this object in place of the old one."""
+        self._check_grant(info.kind, info.user, new, old)
+        self._workspaces.check_object(transaction, info, new, old)
+
+    def _check_grant(self, kind: Kind, user: UserInfo, new: Object, old: Object | None) -> None:
         """Raise `Forbidden` if a user writes a role or binding that grants more than the user has."""
         if kind.resource_key not in RBAC_RESOURCE_KEYS or self._authorizer.allows_everything(user):
             return

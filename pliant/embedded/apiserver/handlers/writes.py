@@ -55,7 +55,7 @@ class ObjectWriter:
 
         def add(transaction: Transaction) -> StoredObject:
             record = self.add_object(transaction, info.kind, info.namespace, obj, allocate_cluster_ip=not dry_run)
-            self._authorizer.check_grant(info.kind, info.user, obj, None)
+            self._authorizer.check_object(transaction, info, obj, None)
             return record
 
         return _write_response(info, await self._store.run_transaction(add, dry_run=dry_run), warnings, status=201)
@@ -96,7 +96,7 @@ class ObjectWriter:
             _require_preconditions(info, old, new, allow_unconditional=allow_missing_resource_version)
             new = with_updated_managed_fields(info, old, _restore_protected_fields(info, old, new), self._clock.now())
             record = self.replace_object(transaction, info.kind, current, new)
-            self._authorizer.check_grant(info.kind, info.user, new, old)
+            self._authorizer.check_object(transaction, info, new, old)
             return record
 
         return await self._store.run_transaction(update, dry_run=info.is_dry_run)
@@ -113,7 +113,7 @@ class ObjectWriter:
                 self._authorizer.require_create(info)
                 new = apply_request.new_object()
                 record = self.add_object(transaction, info.kind, info.namespace, new, allocate_cluster_ip=not dry_run)
-                self._authorizer.check_grant(info.kind, info.user, new, None)
+                self._authorizer.check_object(transaction, info, new, None)
                 return 201, record
             old = info.kind.to_served(current.decode())
             new, managed_fields = apply_request.merge_into(old)
@@ -121,7 +121,7 @@ class ObjectWriter:
             new = _restore_protected_fields(info, old, new)
             new["metadata"] = {**new["metadata"], "managedFields": managed_fields}
             record = self.replace_object(transaction, info.kind, current, new)
-            self._authorizer.check_grant(info.kind, info.user, new, old)
+            self._authorizer.check_object(transaction, info, new, old)
             return 200, record
 
         status, record = await self._store.run_transaction(apply, dry_run=dry_run)

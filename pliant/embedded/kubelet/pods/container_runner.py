@@ -262,7 +262,7 @@ class ContainerRunner:
         return ContainerConfig(
             argv=argv,
             env=env,
-            working_dir=str(spec.get("workingDir") or filesystem.default_working_dir),
+            working_dir=str(spec.get("workingDir") or filesystem.working_dir(pod.resolved_pod.pod)),
             log_path=str(log_path),
             mounts=self._mounts,
             memory_limit=math.ceil(parse_quantity(limits.get("memory") or 0)),

@@ -10,7 +10,7 @@ from typing import Any
 
 from pliant.embedded.agent.container.config import Mount
 from pliant.embedded.kubelet.environment.pod_network import PodNetworkSetup, readonly_mount
-from pliant.embedded.kubelet.environment.variables import PodObject, ResolvedPod
+from pliant.embedded.kubelet.environment.variables import PodObject, ResolvedPod, UnsupportedPodSpec
 from pliant.embedded.kubelet.volumes import beneath, pod_volumes
 from pliant.embedded.kubelet.volumes.pod_credentials import SERVICE_ACCOUNT_PATH, PodCredentials
 from pliant.embedded.kubelet.volumes.pod_volumes import PreparedVolumes, VolumeLocations
@@ -23,7 +23,10 @@ class PodFilesystem:
 
     data_dir: Path
     default_working_dir: Path
-    """The working directory of containers without `workingDir`; hostPath volumes may be inside it."""
+    """The working directory of containers without `workingDir`; hostPath volumes may be inside it.
+
+    An annotation of the pod replaces it.
+    """
     allowed_host_paths: tuple[Path, ...] = ()
     """Further directories for hostPath volumes."""
     default_mounts: tuple[Mount, ...] = ()
@@ -55,10 +58,22 @@ class PodFilesystem:
         """Update the ConfigMaps and Secrets in the volumes of a pod."""
         pod_volumes.refresh_config_volumes(resolved_pod, self._volume_locations(resolved_pod))
 
+    def working_dir(self, pod: PodObject) -> Path:
+        """Return the working directory of a pod; raise `UnsupportedPodSpec` if its annotation names none."""
+        value = (pod["metadata"].get("annotations") or {}).get(WORKSPACE_ANNOTATION)
+        if value is None:
+            return self.default_working_dir
+        path = Path(value)
+        if "\0" in value or not path.is_absolute() or not path.is_dir():
+            problem = f"{value!r} is not an existing directory"
+            fix = "create it, or submit the job again from an existing directory"
+            raise UnsupportedPodSpec(f"metadata.annotations[{WORKSPACE_ANNOTATION}]: {problem}; {fix}")
+        return path.resolve()
+
     def _volume_locations(self, resolved_pod: ResolvedPod) -> VolumeLocations:
         return VolumeLocations(
             volumes_dir=self._pod_dir(resolved_pod.pod["metadata"]["uid"]) / "volumes",
-            host_path_roots=(self.default_working_dir, *self.allowed_host_paths),
+            host_path_roots=(self.working_dir(resolved_pod.pod), *self.allowed_host_paths),
             claims_dir=self.data_dir / "claims",
             rewrite_hostnames=self.pod_network.rewrite_hostnames,
         )
