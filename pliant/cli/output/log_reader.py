@@ -161,19 +161,19 @@ class JobLogPrinter:
         return has_output
 
     def _read_log(self, log: _PodLog, container: str, *, is_previous: bool) -> AsyncGenerator[bytes, None]:
-        meta, status, window = log.pod.metadata, log.pod.status, self._window
+        meta, status = log.pod.metadata, log.pod.status
         if not log.is_deleted:
             return self._client.stream_logs(
                 meta.namespace,
                 meta.name,
                 container=container,
-                tail_lines=window.tail_lines,
-                since_seconds=window.since_seconds,
+                tail_lines=self._window.tail_lines,
+                since_seconds=self._window.since_seconds,
                 previous=is_previous,
             )
         statuses = (*status.init_container_statuses, *status.container_statuses)
         last_run = next((each.restart_count for each in statuses if each.name == container), 0)
-        limits = {"tailLines": window.tail_lines, "sinceSeconds": window.since_seconds}
+        limits = {"tailLines": self._window.tail_lines, "sinceSeconds": self._window.since_seconds}
         query = {name: str(limit) for name, limit in limits.items() if limit is not None}
         return self._retained.stream_log(self._client, log.pod, container, last_run - is_previous, query)
 
