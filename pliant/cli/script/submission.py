@@ -87,7 +87,9 @@ def load_shipped_script(args: Namespace) -> JobInput:
 async def submit_script(target: ClusterTarget, args: Namespace, job_input: JobInput) -> JobObject:
     """Create the job and the ConfigMap of its code, which is deleted with the job."""
     code = [manifest for manifest in job_input.manifests if manifest.kind == CONFIG_MAPS.kind]
-    submitter = ManifestSubmitter(target, ReplacePolicy(), write_line, is_dry_run=args.dry_run == "server")
+    # On a cluster of this machine, a script is usually run again and again.
+    policy = ReplacePolicy(replaces_active=args.replace, replaces_finished=bool(args.cluster))
+    submitter = ManifestSubmitter(target, policy, write_line, is_dry_run=args.dry_run == "server")
     try:
         [job] = await submitter.submit(job_input.manifests)
     except BaseException:
