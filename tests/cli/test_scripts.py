@@ -15,6 +15,7 @@ from pliant.cli.main import main
 from pliant.cli.script.code_shipping import MAX_CODE_BYTES, build_code_config_map, read_code, with_code_mounted
 from pliant.cli.script.imports import SCRIPT_FRAMEWORKS, find_imports
 from pliant.cli.script.script_job import ScriptJob, ScriptOptions, build_script_job
+from pliant.embedded.kubelet.environment.variables import build_command_line
 from tests.cli.ordinary_user import OrdinaryUser
 
 
@@ -97,6 +98,17 @@ def test_the_job_of_every_framework_can_be_run(tmp_path: Path, framework: str, w
     assert containers(job)["worker"]["resources"]["limits"] == {"nvidia.com/gpu": 2}
     programs = [container["command"] for container in containers(job).values()]
     assert any(command[-3:] == ["--lr", "0.1", "- {a: b}"] for command in programs)
+
+
+def test_names_and_arguments_reach_the_program_as_they_were_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("-$(HOME).py").write_text("")
+    arguments = ("$(HOME)", "$$", "$", "$$$(x)", "a$b", "")
+    job = build_script_job(ScriptOptions(script=Path("-$(HOME).py"), arguments=arguments))
+    command = build_command_line(containers(job)["worker"], {"HOME": "/root"})
+    assert command == ["python3", "./-$(HOME).py", *arguments]
 
 
 def test_a_worker_with_several_gpus_and_an_elastic_one_are_started_by_torchrun(tmp_path: Path) -> None:
