@@ -149,7 +149,9 @@ def _run_command(command_name: str, arguments: list[str]) -> int:
     if getattr(command, "TAKES_PROGRAM_ARGUMENTS", False):
         arguments, namespace.program_arguments = _split_program_arguments(arguments)
     try:
-        args = parser.parse_args(arguments, namespace)
+        args, unknown = parser.parse_known_args(arguments, namespace)
+        if unknown:
+            parser.error(_unknown_arguments_text(args, unknown))
     except SystemExit as exit_request:  # --help, or a usage error
         return int(exit_request.code or 0)
     try:
@@ -173,6 +175,17 @@ def _split_program_arguments(arguments: list[str]) -> tuple[list[str], list[str]
         return arguments, []
     position = arguments.index("--")
     return arguments[:position], arguments[position + 1 :]
+
+
+def _unknown_arguments_text(args: Namespace, unknown: list[str]) -> str:
+    import shlex
+
+    text = f"unrecognized arguments: {' '.join(unknown)}"
+    files = getattr(args, "files", [])
+    if hasattr(args, "program_arguments") and len(files) == 1 and files[0].endswith(".py"):
+        words = [*unknown, *args.program_arguments]
+        return f"{text}; arguments of the script follow `--`: pliant run {shlex.join([files[0], '--', *words])}"
+    return text
 
 
 def _first_expected_error(group: BaseExceptionGroup[BaseException]) -> PliantError:

@@ -15,6 +15,7 @@ from pliant.cli.main import main
 from pliant.cli.script.code_shipping import MAX_CODE_BYTES, build_code_config_map, read_code, with_code_mounted
 from pliant.cli.script.imports import SCRIPT_FRAMEWORKS, find_imports
 from pliant.cli.script.script_job import ScriptJob, ScriptOptions, build_script_job
+from pliant.embedded.kubelet.environment.variables import build_command_line
 from tests.cli.ordinary_user import OrdinaryUser
 
 
@@ -99,6 +100,17 @@ def test_the_job_of_every_framework_can_be_run(tmp_path: Path, framework: str, w
     assert any(command[-3:] == ["--lr", "0.1", "- {a: b}"] for command in programs)
 
 
+def test_names_and_arguments_reach_the_program_as_they_were_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("-$(HOME).py").write_text("")
+    arguments = ("$(HOME)", "$$", "$", "$$$(x)", "a$b", "")
+    job = build_script_job(ScriptOptions(script=Path("-$(HOME).py"), arguments=arguments))
+    command = build_command_line(containers(job)["worker"], {"HOME": "/root"})
+    assert command == ["python3", "./-$(HOME).py", *arguments]
+
+
 def test_a_worker_with_several_gpus_and_an_elastic_one_are_started_by_torchrun(tmp_path: Path) -> None:
     torchrun = ["python3", "-m", "torch.distributed.run"]
     assert containers(job_of(tmp_path, "import torch", workers=4))["worker"]["command"][:2] == [
@@ -171,7 +183,8 @@ def complaint(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         (("bad.py",), "bad.py:2:7: error: not valid Python"),
         (("none.py",), "none.py: error: cannot read: No such file"),
         (("notes.ipynb",), "jupyter nbconvert --to script notes.ipynb && pliant run notes.py"),
-        (("train.py", "--lr"), "unrecognized arguments: --lr"),
+        (("train.py", "--lr", "0.1", "--", "x y"), "follow `--`: pliant run train.py -- --lr 0.1 'x y'"),
+        (("job.yaml", "--lr", "0.1"), "unrecognized arguments: --lr 0.1\n"),
         (("train.py", "data.csv"), "pliant run train.py -- ARGUMENTS"),
         (("job.yaml", "--workers", "2"), "use --set spec.replicaSpecs.worker.replicas=N"),
         (("job.yaml", "--", "x"), "write them into the command of the template"),

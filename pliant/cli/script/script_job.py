@@ -171,7 +171,14 @@ def _launcher(options: ScriptOptions, framework: str, *, is_elastic: bool) -> li
 
 def _script_command(options: ScriptOptions) -> list[str]:
     path = f"{options.code_dir}/{options.script.name}" if options.code_dir else str(options.script)
-    return [path, *options.arguments]
+    if path.startswith("-"):
+        path = f"./{path}"  # else Python takes the name for an option
+    return [_escape_references(word) for word in (path, *options.arguments)]
+
+
+def _escape_references(word: str) -> str:
+    """Return the word as Kubernetes must read it to pass it on unchanged: it expands `$(NAME)`, and `$$` to `$`."""
+    return re.sub(r"\$(?=[$(])", "$$", word)
 
 
 def _framework_env(options: ScriptOptions, framework: str, command: list[str], workers: int) -> dict[str, str]:
