@@ -76,7 +76,7 @@ def test_plans_are_carried_out_once_wherever_the_operator_dies(name: str) -> Non
     undisturbed = play(story)
     assert undisturbed.writes > 10
     assert undisturbed.late_writes == 0
-    for write, is_sent in sample(product(range(1, undisturbed.writes + 1), (False, True)), 8, f"plans {name}"):
+    for write, is_sent in sample(product(range(1, undisturbed.writes + 1), (False, True)), 5, f"plans {name}"):
         run = play(story, fatal=write, is_sent=is_sent)
         what = f"died {'after' if is_sent else 'before'} write {write} of {undisturbed.writes}"
         assert run.end == undisturbed.end, what
@@ -89,7 +89,7 @@ def test_plans_are_carried_out_once_wherever_the_operator_dies(name: str) -> Non
 def test_plans_are_carried_out_though_a_write_goes_wrong(name: str) -> None:
     story = STORIES[name]
     undisturbed = play(story)
-    for write in sample(range(1, undisturbed.writes + 1), 6, f"faulty plans {name}"):
+    for write in sample(range(1, undisturbed.writes + 1), 4, f"faulty plans {name}"):
         fault = FAULTS[write % len(FAULTS)]
         run = play_with_fault(story, write, fault)
         what = f"{fault} at write {write} of {undisturbed.writes}"
