@@ -44,5 +44,6 @@ def _run_arguments(source: JobSource, options: SubmitOptions) -> Namespace:
         image=options.get("image"),
         set=field_settings(options),
         ship=True,
+        replace=options.get("replace", False),
         dry_run=None,
     )

@@ -195,6 +195,9 @@ def complaint(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         (("train.py", "--name", "A"), "`A` is not a valid name"),
         (("train.py", "--context", "prod"), "--image is required"),
         (("job.yaml", "--context", "prod"), "pliant submit job.yaml --follow"),
+        (("train.py", "--cluster", "c", "--logs-dir", "logs"), "--logs-dir does not apply to a running cluster"),
+        (("train.py", "--context", "c", "--nodes", "2"), "--nodes does not apply to a running cluster"),
+        (("--dry-run", "train.py"), "write --dry-run after FILE, or --dry-run=client"),
         (("https://example.org/job.yaml",), "curl -fL https://example.org/job.yaml | pliant run -"),
         (("chart",), "helm template chart | pliant run -"),
         (("chart-1.tgz",), "helm template chart-1.tgz | pliant run -"),
@@ -243,3 +246,13 @@ def test_a_script_runs_on_several_workers_with_its_arguments_and_modules(user: O
     assert done.code == 0, done.err
     assert done.out.count("│ hello you") == 2
     assert "train: framework generic (train.py imports no framework)" in done.err
+
+
+def test_a_job_on_a_cluster_outlives_the_timeout_of_its_run_and_can_be_replaced(cluster: OrdinaryUser) -> None:
+    cluster.write("endless.py", "import signal\nprint('waiting', flush=True)\nsignal.pause()\n")
+    words = ("run", "endless.py", "--cluster", "default", "--timeout", "2s")
+    for command in (words, (*words, "--replace")):
+        done = cluster.run(*command)
+        assert (done.code, done.err.count("not ended after 2.0s (--timeout)")) == (124, 1), done.err
+    assert "--replace" in cluster.run(*words).err
+    assert cluster.call("delete", "endless", "--wait").code == 0
