@@ -62,7 +62,8 @@ def _with_workspace(loaded: LoadedSource, options: RunOptions) -> LoadedSource:
 async def submit(source: JobSource, **options: Unpack[SubmitOptions]) -> AsyncJobHandle:
     """Create a job on a running cluster, which is selected as `pliant submit` does; return at once.
 
-    A Python program is sent to the cluster with the local modules that it imports; it needs an `image`.
+    A Python program is sent to the cluster with the local modules that it imports; it needs an `image`,
+    except on a local cluster that `cluster` names.
     """
     check_keywords("submit", options, SubmitOptions)
     if is_program(source):

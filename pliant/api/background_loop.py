@@ -151,10 +151,10 @@ async def _next_item(items: AsyncGenerator[T, None]) -> T | None:
 
 def _print_until_end(outputs: _Outputs) -> None:
     while (output := outputs.get()) is not None:
-        stream = sys.stderr if output.is_error else sys.stdout
-        stream.write(output.text)
+        (sys.stderr if output.is_error else sys.stdout).write(output.text)
         if outputs.empty():
-            stream.flush()
+            sys.stdout.flush()
+            sys.stderr.flush()
 
 
 def _discard_until_end(outputs: _Outputs) -> None:

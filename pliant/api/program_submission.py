@@ -17,12 +17,12 @@ from pliant.errors import UserError
 
 async def submit_program(access: ClusterAccess, source: JobSource, options: SubmitOptions) -> AsyncJobHandle:
     """Create a job for a program, with a ConfigMap that holds its code."""
-    from pliant.cli.script.submission import load_shipped_script, submit_script  # type: ignore[import-not-found,unused-ignore]
+    from pliant.cli.script.submission import load_script_for_cluster, submit_script  # type: ignore[import-not-found,unused-ignore]
 
     if options.get("env"):
         raise UserError("env= does not apply to programs on a running cluster; set it in the program or in the image")
     arguments = _run_arguments(source, options)
-    script = load_shipped_script(arguments)
+    script = load_script_for_cluster(arguments)
     with api_errors():
         async with access.connect() as target:
             registry = kind_registry_for_manifests(script.manifests)
@@ -42,6 +42,8 @@ def _run_arguments(source: JobSource, options: SubmitOptions) -> Namespace:
         restarts=options.get("restarts"),
         name=options.get("name"),
         image=options.get("image"),
+        cluster=options.get("cluster"),
+        workspace=None,
         set=field_settings(options),
         ship=True,
         replace=options.get("replace", False),

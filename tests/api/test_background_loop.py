@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import signal
+import sys
 import threading
+from typing import Any, TextIO
 
 import pytest
 
@@ -51,3 +54,27 @@ def test_a_forked_child_has_a_loop_of_its_own() -> None:
         os._exit(7)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 7
+
+
+class _NotifyingBuffer(io.BytesIO):
+    """Tells when it is written to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = threading.Event()
+
+    def write(self, data: Any) -> int:
+        self.written.set()
+        return super().write(data)
+
+
+def test_output_is_flushed_when_nothing_more_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    buffer = _NotifyingBuffer()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(buffer, "utf-8"))  # buffers lines, as a pipe does
+
+    async def write(out: TextIO, err: TextIO) -> bool:
+        out.write("step 1\n")
+        err.write("a note\n")
+        return await asyncio.to_thread(buffer.written.wait, 10)
+
+    assert background.run_with_output(write)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import pliant
@@ -91,3 +93,15 @@ def test_jobs_of_a_running_cluster_are_selected_by_its_kubeconfig(pliant_cluster
     assert pliant.get("remote", **selection).logs(rank=0).endswith("worker 0\n")
     assert [each.name for each in pliant.list_jobs(**selection)] == ["remote"]
     assert "remote: Succeed, AITrainingJob" in repr(job)
+
+
+def test_a_program_is_submitted_to_a_running_cluster_with_its_code(pliant_cluster: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "part.py").write_text("NAME = 'part'\n")
+    (tmp_path / "whole.py").write_text("import part, sys\nprint(part.NAME, *sys.argv[1:])\n")
+    selection: SelectionOptions = {"kubeconfig": pliant_cluster.kubeconfig, "namespace": pliant_cluster.namespace}
+    with pytest.raises(pliant.UserError, match="image is required"):
+        pliant.submit(tmp_path / "whole.py", **selection)
+    for word in ("once", "again"):
+        job = pliant.submit(tmp_path / "whole.py", image="any", arguments=[word], replace=True, **selection)
+        job.wait(timeout=60, check=True)
+        assert job.logs(rank=0) == f"part {word}\n"

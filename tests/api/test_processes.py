@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -52,14 +53,20 @@ def user() -> Iterator[OrdinaryUser]:
         assert one.leftovers() == []
 
 
-def start(user: OrdinaryUser, program: str) -> subprocess.Popen[str]:
+@contextmanager
+def started(user: OrdinaryUser, program: str) -> Iterator[subprocess.Popen[str]]:
+    """A running program; it is killed if its test fails."""
     streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     command = [interpreter(), "-c", program]
-    return subprocess.Popen(command, cwd=user.home, env=user.environment, text=True, **streams, **identity())
+    with subprocess.Popen(command, cwd=user.home, env=user.environment, text=True, **streams, **identity()) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def test_an_interrupted_run_stops_its_cluster(user: OrdinaryUser) -> None:
-    with start(user, INTERRUPTED) as process:
+    with started(user, INTERRUPTED) as process:
         assert process.stdout is not None
         assert any("started" in line for line in process.stdout)
         process.send_signal(signal.SIGINT)
@@ -70,14 +77,14 @@ def test_an_interrupted_run_stops_its_cluster(user: OrdinaryUser) -> None:
 
 @pytest.mark.deep
 def test_a_cluster_that_is_not_stopped_ends_with_its_process(user: OrdinaryUser) -> None:
-    with start(user, FORGOTTEN) as process:
+    with started(user, FORGOTTEN) as process:
         ended = finished(process)
     assert (ended.code, ended.out, ended.err) == (0, "started\n", "")
 
 
 @pytest.mark.deep
 def test_a_forked_child_neither_uses_nor_keeps_the_cluster_of_its_parent(user: OrdinaryUser) -> None:
-    with start(user, FORKED) as process:
+    with started(user, FORKED) as process:
         ended = finished(process)
     assert ended.code == 0, ended.err
     assert ended.out.startswith("the cluster belongs to the parent of this process")

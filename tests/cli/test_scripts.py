@@ -256,3 +256,23 @@ def test_a_job_on_a_cluster_outlives_the_timeout_of_its_run_and_can_be_replaced(
         assert (done.code, done.err.count("not ended after 2.0s (--timeout)")) == (124, 1), done.err
     assert "--replace" in cluster.run(*words).err
     assert cluster.call("delete", "endless", "--wait").code == 0
+
+
+def test_a_script_runs_on_a_running_cluster_where_it_is_or_with_its_code(cluster: OrdinaryUser) -> None:
+    folder = cluster.home / "scripted"
+    (folder / "lib").mkdir(parents=True)
+    cluster.write("scripted/lib/part.py", "NAME = 'part'\n")
+    cluster.write("scripted/whole.py", "import os, lib.part\nprint(lib.part.NAME, 'from', __file__, flush=True)\n")
+    script = str(folder / "whole.py")
+    for _ in range(2):  # the finished job is replaced
+        here = cluster.run("run", script, "--cluster", "default")
+        assert here.code == 0, here.err
+        assert f"│ part from {script}" in here.out
+    [known] = json.loads(cluster.call("status", "-o", "json").out)
+    there = ("--kubeconfig", known["kubeconfig"], "--image", "any")
+    taken = cluster.run("run", script, *there)
+    assert (taken.code, "use --replace" in taken.err) == (2, True)
+    sent = cluster.run("run", script, "--name", "sent", "--workers", "2", *there)
+    assert sent.code == 0, sent.err
+    assert sent.out.count("│ part from /pliant/code/whole.py") == 2
+    assert cluster.call("delete", "sent", "whole", "--wait").code == 0

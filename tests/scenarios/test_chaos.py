@@ -148,6 +148,8 @@ async def test_a_bad_gpu_costs_one_restart_and_its_node_goes_on_serving_the_good
     assert not scene.status("later").get("RestartCount", {}).get("worker")
 
 
+# The next test shows the same fault; tests/scenarios/test_node_faults.py shows where new pods go.
+@pytest.mark.deep
 async def test_a_pod_that_comes_to_a_node_with_a_bad_gpu_gets_a_good_one_and_stays(scene: Scene, strike: Any) -> None:
     await strike("gpu-fault", "node-0")
     alone = with_gpu(group("echo $CUDA_VISIBLE_DEVICES; exec sleep 600", **RULES))

@@ -185,6 +185,8 @@ async def test_new_pods_wait_for_a_node_whose_bad_gpu_nobody_names_and_cost_noth
         }
 
 
+# The test before shows what a withdrawn device keeps away; tests/engine/test_node_faults.py has the cases.
+@pytest.mark.deep
 async def test_a_node_that_withdraws_a_bad_gpu_keeps_later_pods_and_those_with_good_ones(scene: Scene) -> None:
     async with paper_nodes(scene, 2, gpus=8) as nodes:
         bad, good = nodes.names

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+import pytest
+
 from pliant.model.messages import MessageReason, message
 from tests.scenarios.jobs import FOREVER, Manifest, group, job
 from tests.scenarios.nodes import Ends, PaperNodes, Runs, paper_nodes
@@ -113,6 +115,8 @@ async def a_job_that_is_done_in_time_succeeds(scene: Scene, nodes: PaperNodes, n
     assert scene.phase(name) == "Succeed"
 
 
+# The limit passes in real time; tests/engine/test_time_limits.py and tests/faults show it in virtual time.
+@pytest.mark.deep
 async def test_a_job_may_run_so_long_and_no_longer(scene: Scene) -> None:
     async with paper_nodes(scene) as nodes:
         await side_by_side(

@@ -36,12 +36,14 @@ class RetainedPodLogs:
     """By name, the earlier pods of a name first."""
 
     def stream_log(
-        self, client: KubeClient, pod: Pod, container: str, run_number: int, query: dict[str, str]
+        self, client: KubeClient, pod: Pod, container: str, query: dict[str, str], *, runs_before_last: int = 0
     ) -> AsyncGenerator[bytes, None]:
-        """Read the log of a run of a container; raise `NotFound` if there is none."""
-        meta = pod.metadata
-        directory = f"{meta.namespace}_{meta.name}_{meta.uid}"
-        return client.stream_raw(f"{self.path}{directory}/{quote(container)}/{run_number}.log", query)
+        """Read the log of the last run of a container, or of an earlier one; raise `NotFound` if there is none."""
+        meta, status = pod.metadata, pod.status
+        statuses = (*status.init_container_statuses, *status.container_statuses)
+        last_run = next((each.restart_count for each in statuses if each.name == container), 0)
+        directory = f"{self.path}{meta.namespace}_{meta.name}_{meta.uid}/{quote(container)}"
+        return client.stream_raw(f"{directory}/{last_run - runs_before_last}.log", query)
 
 
 async def find_retained_pods(client: KubeClient, job_object: JobObject) -> RetainedPodLogs:

@@ -161,7 +161,7 @@ class JobLogPrinter:
         return has_output
 
     def _read_log(self, log: _PodLog, container: str, *, is_previous: bool) -> AsyncGenerator[bytes, None]:
-        meta, status = log.pod.metadata, log.pod.status
+        meta = log.pod.metadata
         if not log.is_deleted:
             return self._client.stream_logs(
                 meta.namespace,
@@ -171,11 +171,9 @@ class JobLogPrinter:
                 since_seconds=self._window.since_seconds,
                 previous=is_previous,
             )
-        statuses = (*status.init_container_statuses, *status.container_statuses)
-        last_run = next((each.restart_count for each in statuses if each.name == container), 0)
         limits = {"tailLines": self._window.tail_lines, "sinceSeconds": self._window.since_seconds}
         query = {name: str(limit) for name, limit in limits.items() if limit is not None}
-        return self._retained.stream_log(self._client, log.pod, container, last_run - is_previous, query)
+        return self._retained.stream_log(self._client, log.pod, container, query, runs_before_last=int(is_previous))
 
     def _write_line(self, pod: Pod, container: str, line: str) -> None:
         self._write(pod, self._log_prefix(pod), container, line)

@@ -6,6 +6,7 @@ import asyncio
 import secrets
 import sys
 from argparse import Namespace
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -46,7 +47,7 @@ async def run_on_cluster(args: Namespace) -> int:
         )
         for note in job_input.notes:
             sys.stderr.write(f"{note}\n")
-        job = await submit_script(target, args, job_input)
+        job = await submit_script(target, args, job_input, write_line)
         if args.dry_run:
             return 0
         try:
@@ -96,12 +97,14 @@ def load_shipped_script(args: Namespace) -> JobInput:
     return replace(job_input, manifests=[as_manifest(raw, script) for raw in raws])
 
 
-async def submit_script(target: ClusterTarget, args: Namespace, job_input: JobInput) -> JobObject:
+async def submit_script(
+    target: ClusterTarget, args: Namespace, job_input: JobInput, on_result: Callable[[str], None] = lambda text: None
+) -> JobObject:
     """Create the job and the ConfigMap of its code, which is deleted with the job."""
     code = [manifest for manifest in job_input.manifests if manifest.kind == CONFIG_MAPS.kind]
-    submitter = ManifestSubmitter(
-        target, ReplacePolicy(replaces_active=args.replace), write_line, is_dry_run=args.dry_run == "server"
-    )
+    # On a cluster of this machine, a script is usually run again and again.
+    policy = ReplacePolicy(replaces_active=args.replace, replaces_finished=bool(args.cluster))
+    submitter = ManifestSubmitter(target, policy, on_result, is_dry_run=args.dry_run == "server")
     try:
         [job] = await submitter.submit(job_input.manifests)
     except BaseException:

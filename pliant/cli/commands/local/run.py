@@ -97,9 +97,9 @@ def configure(parser: ArgumentParser) -> None:
     add_dry_run_options(parser)
     add_script_options(parser)
     ship_help = "Send the script and the local modules that it imports to the cluster (yes)"
-    cluster = add_target_options(parser)
-    cluster.add_argument("--ship", action=BooleanOptionalAction, default=True, help=ship_help)
-    cluster.add_argument("--replace", action="store_true", help="Delete a job of the same name on the cluster first")
+    target = add_target_options(parser)
+    target.add_argument("--ship", action=BooleanOptionalAction, default=True, help=ship_help)
+    target.add_argument("--replace", action="store_true", help="Delete a job of the same name on the cluster first")
     add_local_cluster_options(parser)
     add_autoscale_options(parser)
 
