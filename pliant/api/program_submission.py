@@ -1,51 +1,52 @@
-"""Submits a Python program and its local modules to a running cluster."""
+"""Submits a Python program to a running cluster, with its local modules if that is not on this machine."""
 
 from __future__ import annotations
 
-from argparse import Namespace
 from os import fspath
+from pathlib import Path
 from typing import cast
 
 from pliant.api.access import ClusterAccess, api_errors
 from pliant.api.async_job import AsyncJobHandle
 from pliant.api.options import JobSource, SubmitOptions
-from pliant.api.sources import field_settings
+from pliant.api.sources import build_program_job, field_settings
 from pliant.cli.cluster.apply import kind_registry_for_manifests
+from pliant.cli.cluster.submission import ManifestSubmitter, ReplacePolicy
+from pliant.cli.input.local_cluster_options import current_dir
 from pliant.cli.input.manifest_checks import check_jobs_and_plans
+from pliant.cli.input.manifests import Manifest
+from pliant.cli.input.set_option import with_job_fields_set
+from pliant.cli.input.workspace_annotation import with_workspace
 from pliant.errors import UserError
 
 
 async def submit_program(access: ClusterAccess, source: JobSource, options: SubmitOptions) -> AsyncJobHandle:
-    """Create a job for a program, with a ConfigMap that holds its code."""
-    from pliant.cli.script.submission import load_script_for_cluster, submit_script  # type: ignore[import-not-found,unused-ignore]
+    """Create a job for a program."""
+    from pliant.cli.script.submission import submit_script
 
-    if options.get("env"):
-        raise UserError("env= does not apply to programs on a running cluster; set it in the program or in the image")
-    arguments = _run_arguments(source, options)
-    script = load_script_for_cluster(arguments)
+    manifests = _load_program(Path(fspath(cast("str", source))), options)
+    # On a cluster of this machine, a program is usually run again and again.
+    policy = ReplacePolicy(
+        replaces_active=options.get("replace", False), replaces_finished=bool(options.get("cluster"))
+    )
     with api_errors():
         async with access.connect() as target:
-            registry = kind_registry_for_manifests(script.manifests)
-            check_jobs_and_plans(script.manifests, registry, target.default_namespace)
-            return AsyncJobHandle(access, await submit_script(target, arguments, script))
+            check_jobs_and_plans(manifests, kind_registry_for_manifests(manifests), target.default_namespace)
+            job = await submit_script(target, ManifestSubmitter(target, policy), manifests)
+            return AsyncJobHandle(access, job)
 
 
-def _run_arguments(source: JobSource, options: SubmitOptions) -> Namespace:
-    """Return the options as the parser of `pliant run` does."""
-    return Namespace(
-        files=[fspath(cast("str", source))],
-        program_arguments=[str(argument) for argument in options.get("arguments", ())],
-        workers=options.get("workers"),
-        gpus=options.get("gpus"),
-        framework=options.get("framework"),
-        elastic=options.get("elastic"),
-        restarts=options.get("restarts"),
-        name=options.get("name"),
-        image=options.get("image"),
-        cluster=options.get("cluster"),
-        workspace=None,
-        set=field_settings(options),
-        ship=True,
-        replace=options.get("replace", False),
-        dry_run=None,
-    )
+def _load_program(path: Path, options: SubmitOptions) -> list[Manifest]:
+    """Return the objects of a program, with its code unless the cluster is on this machine."""
+    from pliant.cli.script.code_shipping import CODE_DIR
+    from pliant.cli.script.submission import ship_code
+
+    settings = field_settings(options)
+    if options.get("cluster"):
+        local_job = build_program_job(path, options)
+        return with_workspace(with_job_fields_set(local_job.manifests, settings), current_dir(), overwrite=True)
+    if not options.get("image"):
+        raise UserError("image= is required to submit a program: name an image that has Python and the framework")
+    job = build_program_job(path, options, code_dir=CODE_DIR)
+    [manifest] = with_job_fields_set(job.manifests, settings)
+    return ship_code(job, manifest)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pliant.api.options import JobOptions, JobSource, ProgramOptions, check_program_only, select_options
 from pliant.cli.input.local_cluster_options import current_dir
@@ -16,6 +17,9 @@ from pliant.cli.input.manifests import Manifest, load_manifests
 from pliant.cli.input.set_option import with_job_fields_set
 from pliant.cli.input.yaml_reader import parse_documents
 from pliant.errors import UserError
+
+if TYPE_CHECKING:
+    from pliant.cli.script.script_job import ScriptJob
 
 PROGRAM_SUFFIX = ".py"
 
@@ -92,13 +96,21 @@ def field_settings(options: JobOptions) -> list[str]:
     return [f"{path}={json.dumps(value)}" for path, value in options.get("fields", {}).items()]
 
 
-def _load_program(path: Path, options: JobOptions) -> LoadedSource:
-    from pliant.cli.script.script_job import ScriptOptions, build_script_job  # type: ignore[import-not-found,unused-ignore]
+def build_program_job(path: Path, options: JobOptions, *, code_dir: str = "") -> ScriptJob:
+    """Build the job of a program; `code_dir` is where the cluster finds it, by default where this machine does."""
+    from pliant.cli.script.script_job import ScriptOptions, build_script_job
 
     chosen: dict[str, Any] = select_options(options, ProgramOptions)
     chosen["arguments"] = tuple(map(str, options.get("arguments", ())))
+    chosen |= {"name": options.get("name", ""), "code_dir": code_dir}
+    if not code_dir and sys.executable:
+        chosen["python"] = sys.executable  # the environment of the caller, which need not be on the PATH
     # An absolute path, because a cluster may start programs in another directory.
-    job = build_script_job(ScriptOptions(script=path.absolute(), name=options.get("name", ""), **chosen))
+    return build_script_job(ScriptOptions(script=path.absolute(), **chosen))
+
+
+def _load_program(path: Path, options: JobOptions) -> LoadedSource:
+    job = build_program_job(path, options)
     note = f"{job.name}: framework {job.framework} ({job.reason})"
     return LoadedSource(manifests=job.manifests, workspace=current_dir(), note=note)
 

@@ -95,13 +95,18 @@ def test_jobs_of_a_running_cluster_are_selected_by_its_kubeconfig(pliant_cluster
     assert "remote: Succeed, AITrainingJob" in repr(job)
 
 
-def test_a_program_is_submitted_to_a_running_cluster_with_its_code(pliant_cluster: Cluster, tmp_path: Path) -> None:
+def test_a_program_is_sent_to_a_running_cluster_with_its_modules(
+    pliant_cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "train.py").write_text("import os, part\nprint(__file__, part.NAME, os.environ['RATE'], flush=True)\n")
     (tmp_path / "part.py").write_text("NAME = 'part'\n")
-    (tmp_path / "whole.py").write_text("import part, sys\nprint(part.NAME, *sys.argv[1:])\n")
     selection: SelectionOptions = {"kubeconfig": pliant_cluster.kubeconfig, "namespace": pliant_cluster.namespace}
-    with pytest.raises(pliant.UserError, match="image is required"):
-        pliant.submit(tmp_path / "whole.py", **selection)
-    for word in ("once", "again"):
-        job = pliant.submit(tmp_path / "whole.py", image="any", arguments=[word], replace=True, **selection)
-        job.wait(timeout=60, check=True)
-        assert job.logs(rank=0) == f"part {word}\n"
+    with pytest.raises(pliant.UserError, match="image= is required"):
+        pliant.submit(tmp_path / "train.py", **selection)
+    job = pliant.submit(tmp_path / "train.py", workers=2, image="any", env={"RATE": "0.1"}, **selection)
+    assert job.wait(timeout=60, check=True).succeeded
+    assert job.logs(rank=1) == "/pliant/code/train.py part 0.1\n"
+    assert capsys.readouterr() == ("", "")
+    again = pliant.submit(tmp_path / "train.py", image="any", env={"RATE": "0.2"}, replace=True, **selection)
+    assert again.wait(timeout=60, check=True).succeeded
+    assert again.logs(rank=0) == "/pliant/code/train.py part 0.2\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -58,3 +59,17 @@ def test_mistakes_are_reported_with_place_and_fix_before_a_cluster_starts(tmp_pa
         pliant.cluster(nodes=0)
     with pytest.raises(pliant.UserError, match="timeout=0: not a positive number"):
         pliant.run(path, timeout=0)
+
+
+def test_a_program_runs_with_the_python_of_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "lib").mkdir()
+    program = tmp_path / "lib" / "train.py"
+    program.write_text(
+        "import os, sys\nprint(sys.executable, os.getcwd(), sys.argv[1:], os.environ['RATE'], flush=True)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    job = pliant.run("lib/train.py", workers=2, arguments=["--epochs", "2"], env={"RATE": "0.1"}, quiet=True)
+    assert job.logs(rank=1) == f"{sys.executable} {tmp_path} ['--epochs', '2'] 0.1\n"
+    program.write_text("def f(:")
+    with pytest.raises(pliant.InvalidInput, match="not valid Python"):
+        pliant.run(program)

@@ -49,7 +49,7 @@ class ManifestSubmitter:
         self._target = target
         self._policy = policy
         self._on_result = on_result
-        self._is_dry_run = is_dry_run
+        self.is_dry_run = is_dry_run
         self._resources: dict[tuple[str, str], Resource] = {}
 
     async def submit(self, manifests: list[Manifest]) -> list[JobObject]:
@@ -64,7 +64,7 @@ class ManifestSubmitter:
                 continue
             job = parse_job_object(frontend, await self._create_or_replace_job(manifest, resource, namespace))
             next_steps = f"submitted (pliant logs {job.key.name} -f, pliant why {job.key.name})"
-            result = "accepted by the API server, not created (dry run)" if self._is_dry_run else next_steps
+            result = "accepted by the API server, not created (dry run)" if self.is_dry_run else next_steps
             self._on_result(f"{job.key.name}: {result}")
             jobs.append(job)
         return jobs
@@ -95,13 +95,13 @@ class ManifestSubmitter:
             body = {**manifest.raw, "metadata": {**manifest.raw["metadata"], "resourceVersion": version}}
             await self._target.client.replace(resource, namespace, manifest.name, body)
             result = "updated"
-        if not self._is_dry_run:
+        if not self.is_dry_run:
             self._on_result(f"{resource.kind.lower()}/{manifest.name}: {result}")
 
     async def _create(self, manifest: Manifest, resource: Resource, namespace: str | None) -> dict[str, Any]:
         try:
             return await self._target.client.create(
-                resource, namespace, manifest.raw, strict=True, dry_run=self._is_dry_run
+                resource, namespace, manifest.raw, strict=True, dry_run=self.is_dry_run
             )
         except (BadRequest, Invalid) as error:
             raise to_invalid_input(manifest, error, {}) from error

@@ -46,6 +46,7 @@ class ScriptOptions:
     """Empty: from the name of the file."""
     image: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
+    python: str = "python3"
     code_dir: str = ""
     """The directory of the script in the image; empty: programs find it at the path that the user wrote."""
 
@@ -143,7 +144,7 @@ def _replica_specs(
     worker |= {**policy, "template": _template(options, framework, command, options.gpus, env)}
     if framework == "mpi":
         processes = str(workers * max(options.gpus, 1))
-        launch = ["mpirun", "-np", processes, "python3", *_script_command(options)]
+        launch = ["mpirun", "-np", processes, options.python, *_script_command(options)]
         launcher = {"replicas": 1, **policy, "template": _template(options, framework, launch)}
         # The workers serve the launcher until it ends.
         serve = _template(options, framework, ["/etc/mpi/worker"], options.gpus)
@@ -165,8 +166,8 @@ def _restart_policy(options: ScriptOptions, framework: str, *, is_elastic: bool)
 
 def _launcher(options: ScriptOptions, framework: str, *, is_elastic: bool) -> list[str]:
     if framework in _TORCH_FRAMEWORKS and (is_elastic or options.gpus > 1):
-        return ["python3", *TORCHRUN]
-    return ["python3"]
+        return [options.python, *TORCHRUN]
+    return [options.python]
 
 
 def _script_command(options: ScriptOptions) -> list[str]:

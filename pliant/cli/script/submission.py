@@ -6,7 +6,6 @@ import asyncio
 import secrets
 import sys
 from argparse import Namespace
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -26,7 +25,7 @@ from pliant.cli.output.formats import print_manifests
 from pliant.cli.output.streams import write_line
 from pliant.cli.script.code_shipping import CODE_DIR, build_code_config_map, read_code, with_code_mounted
 from pliant.cli.script.options import JobInput, is_script, load_job_input
-from pliant.cli.script.script_job import as_manifest
+from pliant.cli.script.script_job import ScriptJob, as_manifest
 from pliant.errors import ApiError
 from pliant.kube.resources import CONFIG_MAPS
 
@@ -47,8 +46,11 @@ async def run_on_cluster(args: Namespace) -> int:
         )
         for note in job_input.notes:
             sys.stderr.write(f"{note}\n")
-        job = await submit_script(target, args, job_input, write_line)
-        if args.dry_run:
+        # On a cluster of this machine, a script is usually run again and again.
+        policy = ReplacePolicy(replaces_active=args.replace, replaces_finished=bool(args.cluster))
+        submitter = ManifestSubmitter(target, policy, write_line, is_dry_run=args.dry_run == "server")
+        job = await submit_script(target, submitter, job_input.manifests)
+        if submitter.is_dry_run:
             return 0
         try:
             timeout = args.timeout or UNLIMITED_WAIT_TIMEOUT
@@ -86,34 +88,32 @@ def load_shipped_script(args: Namespace) -> JobInput:
         fix = "name an image that has Python and the framework, for example --image python:3.12-slim"
         raise input_error("--image is required to run a script on a cluster", fix=fix)
     job_input = load_job_input(args, code_dir=CODE_DIR if args.ship else "")
-    job = job_input.script_job
-    if job is None or not args.ship:
+    if job_input.script_job is None or not args.ship:
         return job_input
-    contents = read_code(job.imports)
     [manifest] = job_input.manifests  # with the fields of --set
+    return replace(job_input, manifests=ship_code(job_input.script_job, manifest))
+
+
+def ship_code(script_job: ScriptJob, manifest: Manifest) -> list[Manifest]:
+    """Return the ConfigMap with the code of a script, and its job with the code mounted."""
+    contents = read_code(script_job.imports)
     name = f"{manifest.name}-code-{secrets.token_hex(3)}"
-    script = str(job.imports.script)
     raws = [build_code_config_map(name, contents), with_code_mounted(manifest.raw, name, contents)]
-    return replace(job_input, manifests=[as_manifest(raw, script) for raw in raws])
+    return [as_manifest(raw, str(script_job.imports.script)) for raw in raws]
 
 
-async def submit_script(
-    target: ClusterTarget, args: Namespace, job_input: JobInput, on_result: Callable[[str], None] = lambda text: None
-) -> JobObject:
+async def submit_script(target: ClusterTarget, submitter: ManifestSubmitter, manifests: list[Manifest]) -> JobObject:
     """Create the job and the ConfigMap of its code, which is deleted with the job."""
-    code = [manifest for manifest in job_input.manifests if manifest.kind == CONFIG_MAPS.kind]
-    # On a cluster of this machine, a script is usually run again and again.
-    policy = ReplacePolicy(replaces_active=args.replace, replaces_finished=bool(args.cluster))
-    submitter = ManifestSubmitter(target, policy, on_result, is_dry_run=args.dry_run == "server")
+    code = [manifest for manifest in manifests if manifest.kind == CONFIG_MAPS.kind]
     try:
-        [job] = await submitter.submit(job_input.manifests)
+        [job] = await submitter.submit(manifests)
     except BaseException:
         # Without its job, nothing would delete the code.
         for manifest in code:
             with suppress(ApiError):
                 await target.client.delete(CONFIG_MAPS, _namespace(target, manifest), manifest.name)
         raise
-    if args.dry_run:
+    if submitter.is_dry_run:
         return job
     for manifest in code:
         patch = {"metadata": {"ownerReferences": [_owner_reference(job)]}}
