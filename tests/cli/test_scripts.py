@@ -203,6 +203,9 @@ def complaint(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         (("chart-1.tgz",), "helm template chart-1.tgz | pliant run -"),
         (("kustom",), "kubectl kustomize kustom | pliant run -"),
         (("code",), "pliant run code/main.py"),
+        (("package",), "pliant run package/__main__.py"),
+        (("-m", "package"), "modules cannot be run by name; write the path of its file"),
+        (("script",), "a Python script needs a name that ends with .py"),
         (("chart/templates/job.yaml",), "render the template first: helm template CHART"),
         (("batch.yaml",), "run its program as a training job: pliant run train.py --workers 3"),
     ],
@@ -215,7 +218,11 @@ def test_mistakes_are_answered_with_the_next_command(
     said: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    write(tmp_path, **{"train": "", "bad": "import os\ndef f(:", "code-main": ""})
+    write(
+        tmp_path,
+        **{"train": "", "bad": "import os\ndef f(:", "code-main": "", "package-__init__": "", "package-__main__": ""},
+    )
+    (tmp_path / "script").write_text("import torch")
     for folder in ("chart/templates", "kustom"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "chart" / "Chart.yaml").write_text("name: chart")
@@ -226,6 +233,12 @@ def test_mistakes_are_answered_with_the_next_command(
     batch["spec"] = {"parallelism": 3, "template": {"spec": pod}}
     (tmp_path / "batch.yaml").write_text(json.dumps(batch))
     assert said in complaint(capsys, *words)
+
+
+def test_a_script_that_is_submitted_like_a_file_is_answered_with_run(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["submit", "train.py"])
+    assert "fix: pliant run train.py; on a running cluster: pliant run train.py --cluster" in capsys.readouterr().err
 
 
 def test_a_dry_run_prints_a_job_that_can_be_kept(user: OrdinaryUser) -> None:
