@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-_SCRIPT_SUFFIX = ".py"
+_SCRIPT_SUFFIX, _NOTEBOOK_SUFFIX = ".py", ".ipynb"
 _URL_SCHEMES = ("http://", "https://")
 _CHART_FILE, _CHART_ARCHIVE_SUFFIX = "Chart.yaml", ".tgz"
 _KUSTOMIZATION_FILES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
@@ -24,6 +24,9 @@ def suggest_for_unreadable_path(path: str) -> tuple[str, str]:
         return "a URL is not a file", f"curl -fL {quoted} | pliant run -"
     if path.endswith(_CHART_ARCHIVE_SUFFIX):
         return "a chart is not a job", f"helm template {quoted} | pliant run -"
+    if path.endswith(_NOTEBOOK_SUFFIX):
+        script = shlex.quote(f"{path.removesuffix(_NOTEBOOK_SUFFIX)}.py")
+        return "a notebook is not a program", f"jupyter nbconvert --to script {quoted} && pliant run {script}"
     if path.endswith(_SCRIPT_SUFFIX):
         on_cluster = f"on a running cluster: pliant run {quoted} --cluster NAME, or --context NAME --image IMAGE"
         return "a script is not a job file", f"pliant run {quoted}; {on_cluster}"
