@@ -89,6 +89,13 @@ def test_local_modules_are_found_through_packages_and_each_other(tmp_path: Path)
     ]
 
 
+def test_modules_of_a_linked_script_are_those_beside_its_target(tmp_path: Path) -> None:
+    write(tmp_path / "code", **{"train": "import lib.data", "lib-data": "from . import more", "lib-more": ""})
+    link = tmp_path / "link.py"
+    link.symlink_to("code/train.py")
+    assert sorted(read_code(find_imports(link))) == ["lib/data.py", "lib/more.py", "link.py"]
+
+
 @pytest.mark.parametrize("framework", SCRIPT_FRAMEWORKS)
 @pytest.mark.parametrize("workers", [1, 3])
 def test_the_job_of_every_framework_can_be_run(tmp_path: Path, framework: str, workers: int) -> None:
