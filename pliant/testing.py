@@ -2,7 +2,7 @@
 
 def test_training(pliant_cluster):
     job = pliant_cluster.run("train.py", workers=2, timeout=60)
-    assert job.succeeded, job.why()
+    assert job.succeeded, str(job.why())
 """
 
 from __future__ import annotations

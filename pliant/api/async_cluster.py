@@ -19,6 +19,7 @@ from pliant.api.options import (
     check_keywords,
     parse_cluster_options,
     to_timedelta,
+    to_workspace,
 )
 from pliant.api.run_job import JobRun, RunRequest
 from pliant.api.sources import LoadedSource, load_source, require_one_job
@@ -46,7 +47,7 @@ class AsyncTemporaryCluster:
 
     @classmethod
     def with_options(cls, options: ClusterOptions) -> Self:
-        workspace = Path(options.get("workspace") or current_dir()).absolute()
+        workspace = to_workspace(options.get("workspace") or current_dir())
         return cls(TemporaryClusterRunner(parse_cluster_options(options), workspace))
 
     def __repr__(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Unpack
 
 from pliant.api.access import RunningClusterAccess
@@ -20,6 +19,7 @@ from pliant.api.options import (
     check_keywords,
     selection_arguments,
     to_timedelta,
+    to_workspace,
 )
 from pliant.api.program_submission import submit_program
 from pliant.api.run_job import RunRequest
@@ -56,13 +56,14 @@ async def run_shown(source: JobSource, options: RunOptions, request: RunRequest)
 
 def _with_workspace(loaded: LoadedSource, options: RunOptions) -> LoadedSource:
     workspace = options.get("workspace")
-    return replace(loaded, workspace=Path(workspace).absolute()) if workspace else loaded
+    return replace(loaded, workspace=to_workspace(workspace)) if workspace else loaded
 
 
 async def submit(source: JobSource, **options: Unpack[SubmitOptions]) -> AsyncJobHandle:
     """Create a job on a running cluster, which is selected as `pliant submit` does; return at once.
 
-    A Python program is sent to the cluster with the local modules that it imports; it needs an `image`.
+    A Python program is sent to the cluster with the local modules that it imports; it needs an `image`,
+    except on a local cluster that `cluster` names.
     """
     check_keywords("submit", options, SubmitOptions)
     if is_program(source):

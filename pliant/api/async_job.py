@@ -147,7 +147,7 @@ class AsyncJobHandle:
         container: str | None = None,
         tail: int | None = None,
     ) -> str:
-        """Return the logs of all replicas, or of the replicas of a rank; lines of several replicas have a prefix."""
+        """Return the logs of all replicas, or of a rank; without a rank, lines begin with the name of the replica."""
         selection = LogSelection(rank=rank, group=group, container=container, tail=tail)
         if self._record is not None:
             return self._record.format_logs(selection)

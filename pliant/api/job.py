@@ -88,7 +88,7 @@ class JobHandle:
         container: str | None = None,
         tail: int | None = None,
     ) -> str:
-        """Return the logs of all replicas, or of the replicas of a rank; lines of several replicas have a prefix."""
+        """Return the logs of all replicas, or of a rank; without a rank, lines begin with the name of the replica."""
         return background.run(self._job.logs(rank, group=group, container=container, tail=tail))
 
     def follow_logs(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from argparse import ArgumentError, ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
@@ -173,3 +174,29 @@ def check_program_only(source: str, options: Iterable[str]) -> None:
     for name in options:
         fix = "set fields of the job with fields={'spec.…': …}, or write them in the YAML"
         raise UserError(f"{name}= applies to Python programs, not to {source}; {fix}")
+
+
+def check_program_options(options: ProgramOptions) -> None:
+    """Raise UserError for a value of the wrong type, which would be misunderstood or fail with an unclear error."""
+    for name, least in (("workers", 1), ("gpus", 0), ("restarts", 0)):
+        number = options.get(name)
+        if number is not None and (not _is_int(number) or cast("int", number) < least):
+            raise UserError(f"{name}={number!r}: not an integer of at least {least}; write {name}=2, for example")
+    elastic: Any = options.get("elastic")
+    if elastic is not None and not (isinstance(elastic, Sequence) and len(elastic) == 2 and all(map(_is_int, elastic))):
+        raise UserError(f"elastic={elastic!r}: not two bounds; write elastic=(2, 8), for example")
+    arguments = options.get("arguments", ())
+    if isinstance(arguments, str):
+        raise UserError(f"arguments={arguments!r}: not a list; write arguments={shlex.split(arguments)!r}")
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def to_workspace(directory: str | PathLike[str]) -> Path:
+    """Return a working directory as an absolute path; raise UserError if it does not exist."""
+    path = Path(directory).absolute()
+    if not path.is_dir():
+        raise UserError(f"workspace={fspath(directory)!r}: not a directory; create it, or choose another one")
+    return path

@@ -43,7 +43,7 @@ class RunRecord:
     """The result as `pliant run` prints it."""
 
     def format_logs(self, selection: LogSelection) -> str:
-        """Return the selected lines, replica by replica; lines of several replicas have a prefix."""
+        """Return the selected lines, replica by replica; without a rank, lines begin with the name of the replica."""
         names = [name for name in self.lines if selection.includes(name)]
         width = max(map(len, names), default=0)
         parts = []

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pliant.api.options import JobOptions, JobSource, ProgramOptions, check_program_only, select_options
+from pliant.api.options import (
+    JobOptions,
+    JobSource,
+    ProgramOptions,
+    check_program_only,
+    check_program_options,
+    select_options,
+)
 from pliant.cli.input.local_cluster_options import current_dir
 from pliant.cli.input.manifest_checks import frontend_of
 from pliant.cli.input.manifests import Manifest, load_manifests
@@ -63,6 +70,9 @@ def _load_objects(source: JobSource) -> LoadedSource:
     if isinstance(source, (str, PathLike)):
         path = fspath(source)
         return LoadedSource(manifests=load_manifests([path]), workspace=Path(path).absolute().parent)
+    value: object = source
+    if not isinstance(value, Sequence | Mapping):
+        raise TypeError(f"source: a path, a dict or a list of dicts is required, not {type(source).__name__}")
     objects = [source] if isinstance(source, Mapping) else list(source)
     manifests = [_to_manifest(obj, number) for number, obj in enumerate(objects)]
     return LoadedSource(manifests=manifests, workspace=current_dir())
@@ -100,7 +110,9 @@ def build_program_job(path: Path, options: JobOptions, *, code_dir: str = "") ->
     """Build the job of a program; `code_dir` is where the cluster finds it, by default where this machine does."""
     from pliant.cli.script.script_job import ScriptOptions, build_script_job
 
+    check_program_options(options)
     chosen: dict[str, Any] = select_options(options, ProgramOptions)
+    chosen["env"] = {name: str(value) for name, value in options.get("env", {}).items()}
     chosen["arguments"] = tuple(map(str, options.get("arguments", ())))
     chosen |= {"name": options.get("name", ""), "code_dir": code_dir}
     if not code_dir and sys.executable:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -59,6 +60,26 @@ def test_mistakes_are_reported_with_place_and_fix_before_a_cluster_starts(tmp_pa
         pliant.cluster(nodes=0)
     with pytest.raises(pliant.UserError, match="timeout=0: not a positive number"):
         pliant.run(path, timeout=0)
+
+
+def test_options_of_a_program_are_checked_before_a_cluster_starts(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text("")
+    options: list[tuple[dict[str, Any], str]] = [
+        ({"workers": "2"}, "workers='2': not an integer of at least 1"),
+        ({"gpus": -1}, "gpus=-1: not an integer of at least 0"),
+        ({"elastic": 3}, r"elastic=3: not two bounds; write elastic=\(2, 8\)"),
+        ({"arguments": "--lr 0.1"}, r"not a list; write arguments=\['--lr', '0.1'\]"),
+        ({"framework": "torch"}, "`torch` is not a framework"),
+        ({"workspace": tmp_path / "none"}, "none': not a directory"),
+    ]
+    for wrong, problem in options:
+        with pytest.raises(pliant.UserError, match=problem):
+            pliant.run(path, **wrong)
+    with pytest.raises(TypeError, match="a path, a dict or a list of dicts is required, not NoneType"):
+        pliant.run(None)  # type: ignore[arg-type]
+    with pytest.raises(pliant.UserError, match="jupyter nbconvert"):
+        pliant.run("notes.ipynb")
 
 
 def test_a_program_runs_with_the_python_of_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,6 +89,13 @@ def test_local_modules_are_found_through_packages_and_each_other(tmp_path: Path)
     ]
 
 
+def test_modules_of_a_linked_script_are_those_beside_its_target(tmp_path: Path) -> None:
+    write(tmp_path / "code", **{"train": "import lib.data", "lib-data": "from . import more", "lib-more": ""})
+    link = tmp_path / "link.py"
+    link.symlink_to("code/train.py")
+    assert sorted(read_code(find_imports(link))) == ["lib/data.py", "lib/more.py", "link.py"]
+
+
 @pytest.mark.parametrize("framework", SCRIPT_FRAMEWORKS)
 @pytest.mark.parametrize("workers", [1, 3])
 def test_the_job_of_every_framework_can_be_run(tmp_path: Path, framework: str, workers: int) -> None:
@@ -195,11 +202,17 @@ def complaint(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         (("train.py", "--name", "A"), "`A` is not a valid name"),
         (("train.py", "--context", "prod"), "--image is required"),
         (("job.yaml", "--context", "prod"), "pliant submit job.yaml --follow"),
+        (("train.py", "--cluster", "c", "--logs-dir", "logs"), "--logs-dir does not apply to a running cluster"),
+        (("train.py", "--context", "c", "--nodes", "2"), "--nodes does not apply to a running cluster"),
+        (("--dry-run", "train.py"), "write --dry-run after FILE, or --dry-run=client"),
         (("https://example.org/job.yaml",), "curl -fL https://example.org/job.yaml | pliant run -"),
         (("chart",), "helm template chart | pliant run -"),
         (("chart-1.tgz",), "helm template chart-1.tgz | pliant run -"),
         (("kustom",), "kubectl kustomize kustom | pliant run -"),
         (("code",), "pliant run code/main.py"),
+        (("package",), "pliant run package/__main__.py"),
+        (("-m", "package"), "modules cannot be run by name; write the path of its file"),
+        (("script",), "a Python script needs a name that ends with .py"),
         (("chart/templates/job.yaml",), "render the template first: helm template CHART"),
         (("batch.yaml",), "run its program as a training job: pliant run train.py --workers 3"),
     ],
@@ -212,7 +225,11 @@ def test_mistakes_are_answered_with_the_next_command(
     said: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    write(tmp_path, **{"train": "", "bad": "import os\ndef f(:", "code-main": ""})
+    write(
+        tmp_path,
+        **{"train": "", "bad": "import os\ndef f(:", "code-main": "", "package-__init__": "", "package-__main__": ""},
+    )
+    (tmp_path / "script").write_text("import torch")
     for folder in ("chart/templates", "kustom"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "chart" / "Chart.yaml").write_text("name: chart")
@@ -223,6 +240,12 @@ def test_mistakes_are_answered_with_the_next_command(
     batch["spec"] = {"parallelism": 3, "template": {"spec": pod}}
     (tmp_path / "batch.yaml").write_text(json.dumps(batch))
     assert said in complaint(capsys, *words)
+
+
+def test_a_script_that_is_submitted_like_a_file_is_answered_with_run(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["submit", "train.py"])
+    assert "fix: pliant run train.py; on a running cluster: pliant run train.py --cluster" in capsys.readouterr().err
 
 
 def test_a_dry_run_prints_a_job_that_can_be_kept(user: OrdinaryUser) -> None:
@@ -243,6 +266,16 @@ def test_a_script_runs_on_several_workers_with_its_arguments_and_modules(user: O
     assert done.code == 0, done.err
     assert done.out.count("│ hello you") == 2
     assert "train: framework generic (train.py imports no framework)" in done.err
+
+
+def test_a_job_on_a_cluster_outlives_the_timeout_of_its_run_and_can_be_replaced(cluster: OrdinaryUser) -> None:
+    cluster.write("endless.py", "import signal\nprint('waiting', flush=True)\nsignal.pause()\n")
+    words = ("run", "endless.py", "--cluster", "default", "--timeout", "2s")
+    for command in (words, (*words, "--replace")):
+        done = cluster.run(*command)
+        assert (done.code, done.err.count("not ended after 2.0s (--timeout)")) == (124, 1), done.err
+    assert "--replace" in cluster.run(*words).err
+    assert cluster.call("delete", "endless", "--wait").code == 0
 
 
 def test_a_script_runs_on_a_running_cluster_where_it_is_or_with_its_code(cluster: OrdinaryUser) -> None:

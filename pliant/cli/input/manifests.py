@@ -86,7 +86,8 @@ def _parse_objects(document: YamlDocument, value: Any, path_prefix: str) -> Iter
         return InvalidInput([InputProblem(message=message, location=location, field=field, fix=fix)])
 
     if not isinstance(value, dict):
-        raise field_error("not a Kubernetes object", "", "start with `apiVersion:` and `kind:`")
+        fix = "start with `apiVersion:` and `kind:`; a Python script needs a name that ends with .py"
+        raise field_error("not a Kubernetes object", "", fix)
     for field in ("apiVersion", "kind"):
         if not isinstance(value.get(field), str) or not value[field]:
             raise field_error(f"`{field}` is missing", field, f"add `{field}:`, for a job {_SAMPLE_FIELDS[field]}")

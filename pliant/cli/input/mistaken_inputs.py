@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+_SCRIPT_SUFFIX, _NOTEBOOK_SUFFIX = ".py", ".ipynb"
 _URL_SCHEMES = ("http://", "https://")
 _CHART_FILE, _CHART_ARCHIVE_SUFFIX = "Chart.yaml", ".tgz"
 _KUSTOMIZATION_FILES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
@@ -18,11 +19,17 @@ def suggest_for_unreadable_path(path: str) -> tuple[str, str]:
     """Return what is wrong with a path that is no file, and what to type instead; both may be empty."""
     quoted = shlex.quote(path)
     if path.startswith(_URL_SCHEMES):
-        if path.endswith(".py"):
+        if path.endswith(_SCRIPT_SUFFIX):
             return "a URL is not a file", f"download it first: curl -fLO {quoted}"
         return "a URL is not a file", f"curl -fL {quoted} | pliant run -"
     if path.endswith(_CHART_ARCHIVE_SUFFIX):
         return "a chart is not a job", f"helm template {quoted} | pliant run -"
+    if path.endswith(_NOTEBOOK_SUFFIX):
+        script = shlex.quote(f"{path.removesuffix(_NOTEBOOK_SUFFIX)}.py")
+        return "a notebook is not a program", f"jupyter nbconvert --to script {quoted} && pliant run {script}"
+    if path.endswith(_SCRIPT_SUFFIX):
+        on_cluster = f"on a running cluster: pliant run {quoted} --cluster NAME, or --context NAME --image IMAGE"
+        return "a script is not a job file", f"pliant run {quoted}; {on_cluster}"
     if Path(path).is_dir():
         return "a directory is not a file", _suggest_for_directory(Path(path))
     return "", ""
@@ -38,9 +45,9 @@ def _suggest_for_directory(directory: Path) -> str:
         return f"pliant run {shlex.quote(str(directory / 'job.yaml'))}"
     if any(directory.glob("*.y*ml")):
         return f"specify the files in it: pliant run {quoted}/*.yaml"
-    scripts = sorted(directory.glob("*.py"))
-    script = next((path for path in scripts if path.name in ("train.py", "main.py")), scripts[0] if scripts else None)
-    return f"pliant run {shlex.quote(str(script))}" if script else "specify a file"
+    scripts = sorted(path for path in directory.glob("*.py") if path.name != "__init__.py")
+    likely = [path for path in scripts if path.name in ("train.py", "main.py", "__main__.py")]
+    return f"pliant run {shlex.quote(str((likely or scripts)[0]))}" if scripts else "specify a file"
 
 
 def suggest_for_template(text: str) -> str:

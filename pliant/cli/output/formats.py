@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,10 +18,16 @@ def add_output_option(parser: ArgumentParser, formats: Sequence[str] = OUTPUT_FO
 
 def add_dry_run_options(parser: ArgumentParser) -> None:
     group = parser.add_argument_group("dry run")
-    dry_run: dict[str, Any] = {"nargs": "?", "const": "client", "choices": ("client", "server")}
+    dry_run: dict[str, Any] = {"nargs": "?", "const": "client", "type": _parse_dry_run}
     dry_run_help = "Print the objects and run nothing; with `server`, let the API server check them"
     group.add_argument("--dry-run", **dry_run, metavar="client|server", help=dry_run_help)
     group.add_argument("--output", "-o", choices=("yaml", "json"), default="yaml", help="Format of --dry-run (yaml)")
+
+
+def _parse_dry_run(text: str) -> str:
+    if text not in ("client", "server"):
+        raise ArgumentTypeError(f"`{text}` is not client or server; write --dry-run after FILE, or --dry-run=client")
+    return text
 
 
 def print_manifests(output_format: str, objects: Sequence[dict[str, Any]]) -> None:

@@ -20,8 +20,8 @@ _VOLUME_NAME = "code"
 
 def read_code(imports: ScriptImports) -> dict[str, bytes]:
     """Return the contents of the script and of its local modules, by path relative to the script's directory."""
-    paths = [imports.script, *imports.local_files]
-    contents = {path.relative_to(imports.root).as_posix(): _read(path) for path in paths}
+    contents = {imports.script.name: _read(imports.script)}
+    contents |= {path.relative_to(imports.root).as_posix(): _read(path) for path in imports.local_files}
     total = sum(map(len, contents.values()))
     if total > MAX_CODE_BYTES:
         largest = max(contents, key=lambda path: len(contents[path]))

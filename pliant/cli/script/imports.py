@@ -42,8 +42,8 @@ class ScriptImports:
 
     @property
     def root(self) -> Path:
-        """The directory in which Python looks for local modules."""
-        return self.script.parent
+        """The directory in which Python looks for local modules: of a link, that of its target."""
+        return self.script.resolve().parent if self.script.is_symlink() else self.script.parent
 
     def detect_framework(self) -> tuple[str, str]:
         """Return the framework and the module that shows it; both are empty if no known framework is imported."""
@@ -63,7 +63,8 @@ def find_imports(script: Path) -> ScriptImports:
         path = waiting.pop(0)
         if path is not script:
             found.local_files.append(path)
-        for name in _imported_names(path, found.root):
+        package = () if path is script else path.relative_to(found.root).parts[:-1]
+        for name in _imported_names(path, package):
             files = _local_module_files(found.root, name)
             if not files:
                 found.modules.setdefault(name.partition(".")[0])
@@ -75,9 +76,8 @@ def find_imports(script: Path) -> ScriptImports:
     return found
 
 
-def _imported_names(path: Path, root: Path) -> Iterator[str]:
+def _imported_names(path: Path, package: tuple[str, ...]) -> Iterator[str]:
     """Yield the full names of the imported modules; a name may be that of an attribute of a module."""
-    package = path.relative_to(root).parts[:-1]
     for node in ast.walk(_parse(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pliant.cli.input.local_cluster_options import parse_non_negative_int, parse_positive_int
-from pliant.cli.input.problems import SourceLocation, input_error
+from pliant.cli.input.problems import input_error
 from pliant.cli.script.imports import SCRIPT_FRAMEWORKS
 
 if TYPE_CHECKING:
     from pliant.cli.input.manifests import Manifest
     from pliant.cli.script.script_job import ScriptJob, ScriptOptions
 
-SCRIPT_SUFFIX, NOTEBOOK_SUFFIX = ".py", ".ipynb"
+SCRIPT_SUFFIX = ".py"
 # the options that only scripts have, and what to do instead in a YAML file
 _SCRIPT_ONLY_OPTIONS = {
     "workers": "use --set spec.replicaSpecs.worker.replicas=N",
@@ -102,11 +102,6 @@ def _script_options(args: Namespace, code_dir: str) -> ScriptOptions:
 
 
 def _check_file_names(files: list[str]) -> None:
-    for file in files:
-        if file.endswith(NOTEBOOK_SUFFIX):
-            script = f"{file.removesuffix(NOTEBOOK_SUFFIX)}.py"
-            fix = f"convert it: jupyter nbconvert --to script {file} && pliant run {script}"
-            raise input_error("a notebook is not a program", location=SourceLocation(source=file), fix=fix)
     scripts = [file for file in files if file.endswith(SCRIPT_SUFFIX)]
     if scripts and len(files) > 1:
         fix = f"arguments of the script follow `--`: pliant run {scripts[0]} -- ARGUMENTS"

@@ -11,7 +11,7 @@ from typing import Any
 from pliant.cli.input.job_names import MAX_JOB_NAME_LENGTH, check_job_name
 from pliant.cli.input.manifests import Manifest
 from pliant.cli.input.problems import input_error
-from pliant.cli.script.imports import GENERIC, ScriptImports, find_imports
+from pliant.cli.script.imports import GENERIC, SCRIPT_FRAMEWORKS, ScriptImports, find_imports
 from pliant.cli.starters import STARTERS_BY_FRAMEWORK
 
 MAX_WORKERS = 10_000
@@ -97,6 +97,9 @@ def build_script_job(options: ScriptOptions) -> ScriptJob:
 
 def _choose_framework(options: ScriptOptions, imports: ScriptImports) -> tuple[str, str]:
     if options.framework:
+        if options.framework not in SCRIPT_FRAMEWORKS:
+            fix = f"choose one of {', '.join(SCRIPT_FRAMEWORKS)}"
+            raise input_error(f"`{options.framework}` is not a framework", fix=fix)
         return options.framework, "--framework"
     framework, module = imports.detect_framework()
     if framework:

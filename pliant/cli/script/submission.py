@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from pliant.cli.cluster.apply import kind_registry_for_manifests
-from pliant.cli.cluster.job_end import follow_logs, report_end
+from pliant.cli.cluster.job_end import report_end
 from pliant.cli.cluster.job_lookup import JobObject
 from pliant.cli.cluster.submission import ManifestSubmitter, ReplacePolicy
 from pliant.cli.cluster.target import ClusterTarget, connect_target
@@ -35,6 +35,7 @@ async def run_on_cluster(args: Namespace) -> int:
     if not is_script(args):
         fix = f"submit them: pliant submit {' '.join(args.files)} --follow"
         raise input_error("--context, --kubeconfig, --cluster and --dry-run=server apply to scripts (FILE.py)", fix=fix)
+    _check_no_temporary_cluster_options(args)
     job_input = load_script_for_cluster(args)
     if args.dry_run == "client":
         print_manifests(args.output, [manifest.raw for manifest in job_input.manifests])
@@ -52,13 +53,24 @@ async def run_on_cluster(args: Namespace) -> int:
         if submitter.is_dry_run:
             return 0
         try:
-            if args.logs and not args.quiet:
-                await follow_logs(target, job)
-            return await report_end(target, job, args.timeout or UNLIMITED_WAIT_TIMEOUT)
+            timeout = args.timeout or UNLIMITED_WAIT_TIMEOUT
+            return await report_end(target, job, timeout, follow=args.logs and not args.quiet)
         except asyncio.CancelledError:
             name = job.key.name
             sys.stderr.write(f"{name} is still running: pliant logs {name} -f, or stop it: pliant delete {name}\n")
             raise
+
+
+def _check_no_temporary_cluster_options(args: Namespace) -> None:
+    options = {"--logs-dir": args.logs_dir, "--data": args.data, "--keep": args.keep, "--mount": args.mount}
+    options |= {"--node-cpu": args.node_cpu, "--node-memory": args.node_memory, "--node-gpu": args.node_gpu}
+    options |= {"--nodes": args.nodes > 1, "--workspace": args.workspace and not args.cluster}
+    for option, value in options.items():
+        if value:
+            fix = (
+                "remove it" if option != "--logs-dir" else "remove it, and save the logs with `pliant logs JOB > FILE`"
+            )
+            raise input_error(f"{option} does not apply to a running cluster", fix=fix)
 
 
 def load_script_for_cluster(args: Namespace) -> JobInput:

@@ -45,7 +45,7 @@ def configure(parser: ArgumentParser) -> None:
 
 async def execute(args: Namespace) -> int:
     from pliant.cli.cluster.apply import kind_registry_for_manifests
-    from pliant.cli.cluster.job_end import follow_logs, report_end
+    from pliant.cli.cluster.job_end import report_end
     from pliant.cli.cluster.submission import ManifestSubmitter, ReplacePolicy
     from pliant.cli.input.manifest_checks import check_jobs_and_plans
     from pliant.cli.input.manifests import load_manifests
@@ -59,12 +59,9 @@ async def execute(args: Namespace) -> int:
         check_jobs_and_plans(manifests, kind_registry_for_manifests(manifests), target.default_namespace)
         policy = ReplacePolicy(replaces_active=args.replace, timeout=args.timeout)
         jobs = await ManifestSubmitter(target, policy, write_line).submit(manifests)
-        codes = []
-        for job in jobs:
-            if args.follow:
-                await follow_logs(target, job)
-            if args.follow or args.wait:
-                codes.append(await report_end(target, job, args.timeout))
+        if not args.follow and not args.wait:
+            return 0
+        codes = [await report_end(target, job, args.timeout, follow=args.follow) for job in jobs]
     return 1 if 1 in codes else next((code for code in codes if code), 0)
 
 

@@ -6,12 +6,12 @@ import asyncio
 import os
 import signal
 import sys
-from argparse import ArgumentParser, BooleanOptionalAction, Namespace
+from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pliant.cli.durations import format_duration
 from pliant.cli.input.local_cluster_options import (
@@ -83,6 +83,8 @@ def configure(parser: ArgumentParser) -> None:
 
     files_help = "Python script, or YAML files with jobs and the objects they need; - reads YAML from standard input"
     parser.add_argument("files", nargs="+", metavar="FILE", help=files_help)
+    # Without it, argparse takes `-m` for a part of the option `-max_load_desired`.
+    parser.add_argument("-m", type=_reject_module, help=SUPPRESS)
     set_help = "Set a field of the jobs, such as spec.replicaSpecs.worker.replicas=4; can be repeated"
     parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", help=set_help)
     timeout_help = "Stop the run after this time, such as 90s or 10m"
@@ -102,6 +104,11 @@ def configure(parser: ArgumentParser) -> None:
     target.add_argument("--replace", action="store_true", help="Delete a job of the same name on the cluster first")
     add_local_cluster_options(parser)
     add_autoscale_options(parser)
+
+
+def _reject_module(name: str) -> NoReturn:
+    fix = f"write the path of its file, and arguments of the script after `--`: pliant run FILE.py -- -m {name}"
+    raise ArgumentTypeError(f"modules cannot be run by name; {fix}")
 
 
 def execute(args: Namespace) -> int | Coroutine[Any, Any, int]:
