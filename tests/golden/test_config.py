@@ -1,25 +1,28 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 from tests.golden.files import REWRITES, ROOT, check_golden
 from tests.golden.folders import manifest_links, render_config, render_manifests
 
 CONFIG = ROOT / "config"
 MANIFESTS = ROOT / "manifests"
-FILES = {CONFIG / path: text for path, text in render_config().items()} | {
-    MANIFESTS / name: text for name, text in render_manifests().items()
-}
 LINKS = {MANIFESTS / name: target for name, target in manifest_links().items()}
 
 
-@pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(ROOT)) for path in FILES])
-def test_a_file_checked_in_is_the_one_that_the_code_makes(path: Path) -> None:
+@cache
+def files() -> dict[Path, str]:
+    """The files that the code makes: not made when tests are collected, because each worker collects all of them."""
+    return {CONFIG / path: text for path, text in render_config().items()} | {
+        MANIFESTS / name: text for name, text in render_manifests().items()
+    }
 
-    check_golden(path, FILES[path])
+
+def test_the_files_checked_in_are_those_that_the_code_makes() -> None:
+    for path, text in files().items():
+        check_golden(path, text)
 
 
 def test_the_definitions_of_the_manifests_are_links() -> None:
@@ -32,7 +35,7 @@ def test_the_definitions_of_the_manifests_are_links() -> None:
 
 def test_no_file_is_left_behind() -> None:
     present = {path for path in CONFIG.rglob("*.yaml") if CONFIG / "samples" not in path.parents}
-    strays = (present | set(MANIFESTS.iterdir())) - set(FILES) - set(LINKS)
+    strays = (present | set(MANIFESTS.iterdir())) - set(files()) - set(LINKS)
     if os.environ.get(REWRITES):
         for stray in strays:
             stray.unlink()

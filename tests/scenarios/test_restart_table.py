@@ -104,6 +104,8 @@ async def test_every_policy_scope_and_limit_after_an_exit(scene: Scene, trouble:
         await expect_table(scene, rows, messages.exited("a-1", code))
 
 
+# tests/engine/test_node_faults.py has the cases, tests/scenarios/test_node_faults.py shows some of them.
+@pytest.mark.deep
 async def test_every_policy_scope_and_limit_after_a_lost_node(scene: Scene) -> None:
     rows = rows_of(NODE)
     async with paper_nodes(scene, 3) as nodes:
