@@ -76,6 +76,8 @@ async def made(client: KubeClient, namespace: str, at_once: asyncio.Semaphore) -
     return sum(ends), clock() - began
 
 
+# tests/kube/test_pacing.py shows the pace, tests/real/test_client.py the answers of an overloaded server.
+@pytest.mark.deep
 async def test_with_pace_few_pods_are_turned_away_and_all_are_made(
     plane: ControlPlane, admin: KubeClient, namespace: str
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
+import pytest
+
 from pliant.kube.codec import WatchEventType
 from tests.scenarios.jobs import FOREVER, Manifest, group, job
 from tests.scenarios.laws import Change, Object
@@ -140,6 +142,8 @@ async def the_time_counts_from_the_end(scene: Scene, nodes: PaperNodes, name: st
     assert story[-1].at - ended > 1.9
 
 
+# The limits pass in real time; tests/engine/test_clock_jumps.py and tests/faults have them in virtual time.
+@pytest.mark.deep
 async def test_a_job_is_kept_so_long_and_no_longer(scene: Scene) -> None:
     async with paper_nodes(scene) as nodes:
         await side_by_side(

@@ -100,6 +100,8 @@ def test_the_folder_of_definitions_is_taken_as_it_is_and_install_takes_over(site
     assert taken.splitlines() == [f"{name} created (server dry run)" for name in SAMPLES]
 
 
+# The tests beside it show both halves.
+@pytest.mark.deep
 @on_embedded
 def test_what_the_folder_taught_uninstall_takes_away(site: Site) -> None:
     asked(site, "apply", "-f", BASES)
@@ -153,6 +155,8 @@ def test_a_cluster_without_deployments_is_told_before_anything_changes(site: Sit
     assert "pliant-system" not in {each["metadata"]["name"] for each in objects(site, "namespaces")}
 
 
+# tests/real/test_installed.py applies the same manifests; this test also waits for their deletion.
+@pytest.mark.deep
 @on_real
 def test_an_operator_is_deployed_with_the_image_asked_for_and_taken_away_whole(site: Site) -> None:
     make(site, "deploy", "IMG=easydl/elasticjob-controller:master")

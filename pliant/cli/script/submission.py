@@ -26,7 +26,7 @@ from pliant.cli.output.streams import write_line
 from pliant.cli.script.code_shipping import CODE_DIR, build_code_config_map, read_code, with_code_mounted
 from pliant.cli.script.options import JobInput, is_script, load_job_input
 from pliant.cli.script.script_job import ScriptJob, as_manifest
-from pliant.errors import ApiError
+from pliant.errors import ApiError, PliantError, Unreachable
 from pliant.kube.resources import CONFIG_MAPS
 
 
@@ -107,7 +107,9 @@ async def submit_script(target: ClusterTarget, submitter: ManifestSubmitter, man
     code = [manifest for manifest in manifests if manifest.kind == CONFIG_MAPS.kind]
     try:
         [job] = await submitter.submit(manifests)
-    except BaseException:
+    except Unreachable:
+        raise  # the job may exist, and needs its code
+    except PliantError:
         # Without its job, nothing would delete the code.
         for manifest in code:
             with suppress(ApiError):
@@ -115,10 +117,18 @@ async def submit_script(target: ClusterTarget, submitter: ManifestSubmitter, man
         raise
     if submitter.is_dry_run:
         return job
-    for manifest in code:
-        patch = {"metadata": {"ownerReferences": [_owner_reference(job)]}}
-        await target.client.patch(CONFIG_MAPS, _namespace(target, manifest), manifest.name, patch)
+    owning = asyncio.gather(*(_set_owner(target, manifest, job) for manifest in code))
+    try:
+        await asyncio.shield(owning)
+    except asyncio.CancelledError:
+        await owning  # otherwise the code would stay when the job is deleted
+        raise
     return job
+
+
+async def _set_owner(target: ClusterTarget, manifest: Manifest, job: JobObject) -> None:
+    patch = {"metadata": {"ownerReferences": [_owner_reference(job)]}}
+    await target.client.patch(CONFIG_MAPS, _namespace(target, manifest), manifest.name, patch)
 
 
 def _namespace(target: ClusterTarget, manifest: Manifest) -> str:
