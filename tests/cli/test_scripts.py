@@ -189,6 +189,7 @@ def complaint(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     [
         (("bad.py",), "bad.py:2:7: error: not valid Python"),
         (("none.py",), "none.py: error: cannot read: No such file"),
+        (("torch.py",), "rename the file, for example to train_torch.py"),
         (("notes.ipynb",), "jupyter nbconvert --to script notes.ipynb && pliant run notes.py"),
         (("train.py", "--lr", "0.1", "--", "x y"), "follow `--`: pliant run train.py -- --lr 0.1 'x y'"),
         (("job.yaml", "--lr", "0.1"), "unrecognized arguments: --lr 0.1\n"),
@@ -227,7 +228,14 @@ def test_mistakes_are_answered_with_the_next_command(
     monkeypatch.chdir(tmp_path)
     write(
         tmp_path,
-        **{"train": "", "bad": "import os\ndef f(:", "code-main": "", "package-__init__": "", "package-__main__": ""},
+        **{
+            "train": "",
+            "bad": "import os\ndef f(:",
+            "torch": "import torch",
+            "code-main": "",
+            "package-__init__": "",
+            "package-__main__": "",
+        },
     )
     (tmp_path / "script").write_text("import torch")
     for folder in ("chart/templates", "kustom"):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pliant.cli.input.problems import SourceLocation, input_error
+from pliant.cli.input.problems import InvalidInput, SourceLocation, input_error
 
 GENERIC = "generic"
 SCRIPT_FRAMEWORKS = (GENERIC, "pytorch", "tensorflow", "mxnet", "paddle", "jax", "xgboost", "deepspeed", "mpi")
@@ -28,6 +28,8 @@ FRAMEWORK_MODULES: tuple[tuple[str, frozenset[str]], ...] = (
     ("pytorch", frozenset({"transformers", "diffusers", "trl", "peft"})),
     ("tensorflow", frozenset({"keras"})),
 )
+
+_ALL_FRAMEWORK_MODULES = frozenset().union(*(modules for _, modules in FRAMEWORK_MODULES))
 
 
 @dataclass(slots=True)
@@ -66,6 +68,8 @@ def find_imports(script: Path) -> ScriptImports:
         package = () if path is script else path.relative_to(found.root).parts[:-1]
         for name in _imported_names(path, package):
             files = _local_module_files(found.root, name)
+            if script in files and script.stem in _ALL_FRAMEWORK_MODULES:
+                raise _hidden_module_error(script)
             if not files:
                 found.modules.setdefault(name.partition(".")[0])
             for file in files:
@@ -74,6 +78,14 @@ def find_imports(script: Path) -> ScriptImports:
                     waiting.append(file)
     found.local_files.sort()
     return found
+
+
+def _hidden_module_error(script: Path) -> InvalidInput:
+    """Return the error for a script with the name of a framework: Python would import the script instead."""
+    name = script.stem
+    location = SourceLocation(source=str(script))
+    fix = f"rename the file, for example to train_{name}.py"
+    return input_error(f"`import {name}` imports this script itself, not the framework", location=location, fix=fix)
 
 
 def _imported_names(path: Path, package: tuple[str, ...]) -> Iterator[str]:
