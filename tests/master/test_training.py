@@ -123,6 +123,8 @@ def test_workers_share_the_work_and_learn_every_record_once(master: Master) -> N
     assert master.data_set() == {"name": "train", "shards": 200, "done": 200, "assigned": 0, "available": 0}
 
 
+# tests/examples/test_training_client.py loses a worker and the master in one job.
+@pytest.mark.deep
 def test_what_a_killed_worker_held_is_learned_by_the_others(master: Master) -> None:
     workers = [master.worker(number) for number in range(3)]
     eventually(lambda: master.data_set()["done"] > 20)
@@ -135,6 +137,8 @@ def test_what_a_killed_worker_held_is_learned_by_the_others(master: Master) -> N
     assert master.ask("/v1/datasets")["returned"] == 1
 
 
+# tests/examples/test_training_client.py loses a worker and the master in one job.
+@pytest.mark.deep
 def test_training_goes_on_when_the_master_is_killed_and_comes_back(master: Master) -> None:
     workers = [master.worker(number) for number in range(2)]
     eventually(lambda: master.data_set()["done"] > 20)

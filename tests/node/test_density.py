@@ -43,6 +43,8 @@ def _all_sleep(agent: NodeAgentClient) -> bool:
     return sum(_name(each) == "sleep" for each in descendants(agent.pid)) == AT_REST
 
 
+# A test of size: tests/node/test_pods.py and test_logs.py have what is particular to one pod.
+@pytest.mark.deep
 @pytest.mark.timeout(300)
 async def test_hundreds_of_pods_at_once_all_run_and_are_all_heard(tmp_path: Path, network: Network) -> None:
     async with running(tmp_path, node_count=2) as cluster:
