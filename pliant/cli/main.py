@@ -151,7 +151,7 @@ def _run_command(command_name: str, arguments: list[str]) -> int:
     try:
         args, unknown = parser.parse_known_args(arguments, namespace)
         if unknown:
-            parser.error(_unknown_arguments_text(args, unknown))
+            parser.error(_unknown_arguments_text(parser, args, unknown))
     except SystemExit as exit_request:  # --help, or a usage error
         return int(exit_request.code or 0)
     try:
@@ -177,10 +177,14 @@ def _split_program_arguments(arguments: list[str]) -> tuple[list[str], list[str]
     return arguments[:position], arguments[position + 1 :]
 
 
-def _unknown_arguments_text(args: Namespace, unknown: list[str]) -> str:
+def _unknown_arguments_text(parser: ArgumentParser, args: Namespace, unknown: list[str]) -> str:
     import shlex
+    from difflib import get_close_matches
 
     text = f"unrecognized arguments: {' '.join(unknown)}"
+    options = [option for option in parser.format_usage().replace("[", " ").split() if option.startswith("--")]
+    if close := get_close_matches(unknown[0].partition("=")[0], options, n=1, cutoff=0.8):
+        return f"{text}; did you mean `{close[0].rstrip(']')}`?"
     files = getattr(args, "files", [])
     if hasattr(args, "program_arguments") and len(files) == 1 and files[0].endswith(".py"):
         words = [*unknown, *args.program_arguments]

@@ -189,6 +189,7 @@ def complaint(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     [
         (("bad.py",), "bad.py:2:7: error: not valid Python"),
         (("none.py",), "none.py: error: cannot read: No such file"),
+        (("train.py", "--wokers", "2"), "did you mean `--workers`?"),
         (("torch.py",), "rename the file, for example to train_torch.py"),
         (("notes.ipynb",), "jupyter nbconvert --to script notes.ipynb && pliant run notes.py"),
         (("train.py", "--lr", "0.1", "--", "x y"), "follow `--`: pliant run train.py -- --lr 0.1 'x y'"),
