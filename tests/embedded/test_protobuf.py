@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pliant.embedded.apiserver.http.protobuf import decode_protobuf
+from pliant.embedded.apiserver.protobuf.decoder import decode_protobuf
 from pliant.errors import BadRequest
 
 

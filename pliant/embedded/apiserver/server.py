@@ -26,6 +26,8 @@ from pliant.embedded.apiserver.handlers.writes import ObjectWriter
 from pliant.embedded.apiserver.http.errors import bad_request, method_not_allowed
 from pliant.embedded.apiserver.http.request_info import RequestInfo, parse_request_path
 from pliant.embedded.apiserver.http.responses import error_response
+from pliant.embedded.apiserver.protobuf.media_types import accepts_only_protobuf
+from pliant.embedded.apiserver.protobuf.responses import to_protobuf_reply
 from pliant.embedded.apiserver.streaming import logs, node_logs, sessions
 from pliant.embedded.registry.discovery import DiscoveryHandler
 from pliant.embedded.registry.kind_registry import KindRegistry
@@ -123,9 +125,12 @@ class ApiServer:
     async def handle(self, request: Request, user: UserInfo = ADMIN_USER) -> Reply | StreamReply:
         """Process a request of a user; errors are returned as a Status."""
         try:
-            return await self._dispatch(request, user)
+            reply = await self._dispatch(request, user)
         except ApiError as error:
-            return error_response(error)
+            reply = error_response(error)
+        if accepts_only_protobuf(request.accept):
+            return await to_protobuf_reply(reply, is_watch="watch" in request.query)
+        return reply
 
     def prepare_session(
         self, request: Request, command: Sequence[str], user: UserInfo = ADMIN_USER

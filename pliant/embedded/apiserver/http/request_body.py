@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
-from pliant.embedded.apiserver.http import protobuf
 from pliant.embedded.apiserver.http.errors import bad_request, unsupported_media_type
+from pliant.embedded.apiserver.protobuf.decoder import decode_protobuf
+from pliant.embedded.apiserver.protobuf.media_types import PROTOBUF_MEDIA_TYPE
 from pliant.kube.transport.base import APPLY_PATCH, JSON_CONTENT_TYPE, Request
 
 _YAML_MEDIA_TYPES = ("application/yaml", "application/x-yaml", "text/yaml", APPLY_PATCH)
@@ -41,10 +42,10 @@ def decode_body(request: Request) -> Any:
         raise bad_request("the request has no body")
     if media in _YAML_MEDIA_TYPES and not (media == APPLY_PATCH and request.body.startswith(b"{")):
         return _decode_yaml(request.body)
-    if media == protobuf.PROTOBUF_MEDIA_TYPE:
-        return protobuf.decode_protobuf(request.body)
+    if media == PROTOBUF_MEDIA_TYPE:
+        return decode_protobuf(request.body)
     if media not in (JSON_CONTENT_TYPE, APPLY_PATCH) and not media.endswith("+json"):
-        raise unsupported_media_type((JSON_CONTENT_TYPE, "application/yaml", protobuf.PROTOBUF_MEDIA_TYPE))
+        raise unsupported_media_type((JSON_CONTENT_TYPE, "application/yaml", PROTOBUF_MEDIA_TYPE))
     try:
         return msgspec.json.decode(request.body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:

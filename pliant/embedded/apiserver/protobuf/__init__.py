@@ -1,0 +1,1 @@
+"""The protobuf representation of objects, as clients in Go send and accept it."""
