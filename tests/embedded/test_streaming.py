@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -200,6 +201,22 @@ async def test_senseless_sessions_are_refused_before_they_begin(
         status = await session_client.request_error(query, method)
         assert status["code"] == code
         assert words in status["message"]
+
+
+async def test_input_may_arrive_as_text(session_client: SessionClient) -> None:
+    async with session_client.connect("command=shout&stdin=true&stdout=true") as socket:
+        await socket.send_str("\0grüße\n")
+        await socket.send_bytes(b"\xff\x00")
+        assert (await read_channels(socket))[1] == "GRüßE\n".encode()
+
+
+async def test_older_protocols_report_a_failure_as_text_and_success_by_silence(session_client: SessionClient) -> None:
+    async with session_client.connect("command=shout&stdout=1", "channel.k8s.io") as socket:
+        assert 3 not in await read_channels(socket)
+    async with session_client.connect("command=whisper&stdout=1", "base64.channel.k8s.io") as socket:
+        messages = [message.data async for message in socket]
+    failure = next(base64.b64decode(text[1:]) for text in messages if text[0] == "3")
+    assert failure.endswith(b'exec: "whisper": executable file not found in $PATH')
 
 
 async def test_unknown_channels_are_refused(session_client: SessionClient) -> None:

@@ -18,7 +18,8 @@ from pliant.embedded.apiserver.http.in_process_transport import close_stream
 from pliant.embedded.apiserver.http.incoming_body import read_body, send_error
 from pliant.embedded.apiserver.http.responses import error_response
 from pliant.embedded.apiserver.server import ApiServer
-from pliant.embedded.apiserver.streaming import exec_websocket, portforward
+from pliant.embedded.apiserver.streaming import exec_websocket, portforward, portforward_channels
+from pliant.embedded.apiserver.streaming.channel_websocket import ChannelWebSocket, negotiate_websocket
 from pliant.embedded.registry.discovery import UNAUTHENTICATED_PATHS
 from pliant.errors import ApiError, Forbidden, Unauthorized
 from pliant.kube.transport.base import JSON_CONTENT_TYPE, Reply, Request, StreamReply
@@ -115,15 +116,25 @@ class ApiApplication:
 
     async def _serve_session(self, incoming: web.Request, request: Request, user: UserInfo) -> web.StreamResponse:
         if request.path.endswith("/portforward"):
-            connect = self._api.prepare_port_forward(request, user)
-            websocket = exec_websocket.negotiate_websocket(incoming, portforward.PORT_FORWARD_PROTOCOL)
+            return await self._serve_port_forward(incoming, request, user)
+        session = self._api.prepare_session(request, incoming.query.getall("command", ()), user)
+        websocket = negotiate_websocket(incoming, *exec_websocket.EXEC_PROTOCOLS)
+        await websocket.prepare(incoming)
+        await self._run_until_shutdown(exec_websocket.serve_exec_session(ChannelWebSocket(websocket), session))
+        return websocket
+
+    async def _serve_port_forward(self, incoming: web.Request, request: Request, user: UserInfo) -> web.StreamResponse:
+        connect = self._api.prepare_port_forward(request, user)
+        protocols = (portforward.PORT_FORWARD_PROTOCOL, *portforward_channels.PORT_CHANNEL_PROTOCOLS)
+        websocket = negotiate_websocket(incoming, *protocols)
+        if portforward.PORT_FORWARD_PROTOCOL in incoming.headers.get("Sec-WebSocket-Protocol", ""):
             await websocket.prepare(incoming)
             await self._run_until_shutdown(portforward.forward_ports(websocket, connect))
             return websocket
-        session = self._api.prepare_session(request, incoming.query.getall("command", ()), user)
-        websocket = exec_websocket.negotiate_websocket(incoming, *exec_websocket.EXEC_PROTOCOLS)
+        ports = portforward_channels.parse_ports(incoming.query.getall("ports", ()))
         await websocket.prepare(incoming)
-        await self._run_until_shutdown(exec_websocket.serve_exec_session(websocket, session))
+        forwarding = portforward_channels.forward_port_channels(ChannelWebSocket(websocket), connect, ports)
+        await self._run_until_shutdown(forwarding)
         return websocket
 
     async def _send_stream(self, incoming: web.Request, reply: StreamReply) -> web.StreamResponse:

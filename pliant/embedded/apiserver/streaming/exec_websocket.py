@@ -1,7 +1,7 @@
 """exec and attach over WebSocket.
 
-Every message begins with the number of its channel: 0 to 2 are the streams of the command, 3 is its exit status,
-4 is the size of the terminal, and 255 (only in `v5.channel.k8s.io`) closes the channel whose number follows.
+Channels 0 to 2 are the streams of the command, 3 is its exit status, 4 is the size of the terminal, and 255 (only in
+`v5.channel.k8s.io`) closes the channel whose number follows. Before version 4, the exit status is text.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from contextlib import suppress
 from typing import Any
 
 import msgspec
-from aiohttp import WSMsgType, web
 
-from pliant.embedded.apiserver.http.errors import bad_request
+from pliant.embedded.apiserver.streaming.channel_websocket import NO_PROTOCOL, V4_PROTOCOLS, ChannelWebSocket
 from pliant.embedded.apiserver.streaming.sessions import (
     STDERR,
     STDIN,
@@ -25,7 +24,8 @@ from pliant.embedded.apiserver.streaming.sessions import (
 )
 
 STREAMING_SUBRESOURCES = ("exec", "attach", "portforward")
-EXEC_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+_STATUS_OBJECT_PROTOCOLS = ("v5.channel.k8s.io", *V4_PROTOCOLS)
+EXEC_PROTOCOLS = (*_STATUS_OBJECT_PROTOCOLS, "channel.k8s.io", "base64.channel.k8s.io", NO_PROTOCOL)
 _STATUS_CHANNEL, _RESIZE_CHANNEL, _CLOSE_CHANNEL = 3, 4, 255
 _SHUTDOWN_NOTICE_TIMEOUT = 0.5
 _OUTPUT_DRAIN_TIMEOUT = 1.0
@@ -37,44 +37,37 @@ def is_streaming_path(path: str) -> bool:
     return len(parts) == 7 and parts[4] == "pods" and parts[6] in STREAMING_SUBRESOURCES
 
 
-def negotiate_websocket(incoming: web.Request, *protocols: str) -> web.WebSocketResponse:
-    """Return the WebSocket for a streaming request; raise `BadRequest` if its protocols are not supported."""
-    if incoming.headers.get("Upgrade", "").lower() != "websocket":
-        raise bad_request("Upgrade: only websocket is supported; use kubectl 1.31 or later")
-    offered = [each.strip() for each in incoming.headers.get("Sec-WebSocket-Protocol", "").split(",")]
-    if not set(offered) & set(protocols):
-        raise bad_request(f"Sec-WebSocket-Protocol: must be one of {', '.join(protocols)}, got {offered}")
-    return web.WebSocketResponse(protocols=protocols, compress=False)
-
-
-async def serve_exec_session(websocket: web.WebSocketResponse, prepared_session: PreparedSession) -> None:
+async def serve_exec_session(channels: ChannelWebSocket, prepared_session: PreparedSession) -> None:
     """Run a session until the command exits or the client disconnects."""
     session_context, options = prepared_session
     with suppress(ConnectionError):  # the client disconnected
         try:
             async with session_context as session:
-                exit_code = await _ExecStreamer(websocket, session, options).run_until_exit()
+                exit_code = await _ExecStreamer(channels, session, options).run_until_exit()
             status = None if exit_code is None else _exit_status(exit_code)
         except SessionStartError as error:
             status = _internal_error_status(f"error executing command in container: {error}")
         except asyncio.CancelledError:
             async with asyncio.timeout(_SHUTDOWN_NOTICE_TIMEOUT):
-                await _send_status(websocket, _internal_error_status("the server is shutting down"))
+                await _send_status(channels, _internal_error_status("the server is shutting down"))
             raise
         if status is not None:
-            await _send_status(websocket, status)
-        await websocket.close()
+            await _send_status(channels, status)
+        await channels.close()
 
 
-async def _send_status(websocket: web.WebSocketResponse, status: dict[str, Any]) -> None:
-    await websocket.send_bytes(bytes([_STATUS_CHANNEL]) + msgspec.json.encode(status))
+async def _send_status(channels: ChannelWebSocket, status: dict[str, Any]) -> None:
+    if channels.protocol in _STATUS_OBJECT_PROTOCOLS:
+        await channels.send(_STATUS_CHANNEL, msgspec.json.encode(status))
+    elif status["status"] != "Success":
+        await channels.send(_STATUS_CHANNEL, status["message"].encode())
 
 
 class _ExecStreamer:
     """Copies the streams between the WebSocket of a client and a session."""
 
-    def __init__(self, websocket: web.WebSocketResponse, session: ContainerSession, options: SessionOptions) -> None:
-        self._websocket = websocket
+    def __init__(self, channels: ChannelWebSocket, session: ContainerSession, options: SessionOptions) -> None:
+        self._channels = channels
         self._session = session
         streams = ((STDOUT, options.stdout), (STDERR, options.stderr))
         self._output_streams = [stream for stream, is_requested in streams if is_requested]
@@ -100,15 +93,13 @@ class _ExecStreamer:
             await asyncio.gather(receiver, senders, exit_waiter, return_exceptions=True)
 
     async def _send_output(self, stream: int) -> None:
-        channel = bytes([stream])
-        await self._websocket.send_bytes(channel)  # an empty message tells the client that the session is open
+        await self._channels.send(stream, b"")  # an empty message tells the client that the session is open
         while data := await self._session.read(stream):
-            await self._websocket.send_bytes(channel + data)
+            await self._channels.send(stream, data)
 
     async def _receive_messages(self) -> None:
-        async for message in self._websocket:
-            if message.type is WSMsgType.BINARY and message.data:
-                await self._handle_message(message.data[0], message.data[1:])
+        async for channel, data in self._channels.receive():
+            await self._handle_message(channel, data)
 
     async def _handle_message(self, channel: int, data: bytes) -> None:
         if channel == STDIN and self._has_stdin and data:

@@ -26,6 +26,12 @@ class _ForwardedConnection:
     """Data from the client; b"" marks its end."""
 
 
+def connection_error_message(port: int, error: OSError) -> bytes:
+    """Return the content of the error stream of a connection that cannot be opened."""
+    reason = os.strerror(error.errno).lower() if error.errno else str(error)
+    return f"error forwarding port {port} to the pod: {reason}".encode()
+
+
 async def forward_ports(websocket: web.WebSocketResponse, connect: PortConnector) -> None:
     """Forward connections to the ports of a pod until the client disconnects."""
     with suppress(ConnectionError, spdy.SpdyProtocolError):
@@ -99,8 +105,7 @@ class _PortForwarder:
             try:
                 reader, writer = await self._connect(connection.port)
             except OSError as error:
-                reason = os.strerror(error.errno).lower() if error.errno else str(error)
-                message = f"error forwarding port {connection.port} to the pod: {reason}".encode()
+                message = connection_error_message(connection.port, error)
             else:
                 await self._relay_bytes(connection, reader, writer)
             await self._websocket.send_bytes(spdy.encode_data(connection.error_stream, message, is_last=True))
