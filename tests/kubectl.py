@@ -13,7 +13,7 @@ _marked = False
 def note_test(item: pytest.Item) -> None:
     """Remember whether the test that starts may use kubectl: one that is not marked must not, wherever it runs."""
     global _marked
-    _marked = any(item.get_closest_marker(name) for name in ("kubectl", "real", "frameworks", "dlrover"))
+    _marked = any(item.get_closest_marker(name) for name in ("kubectl", "real", "clients", "frameworks", "dlrover"))
 
 
 def find_kubectl() -> str:

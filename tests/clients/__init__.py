@@ -1,0 +1,1 @@
+"""Programs with the client libraries that people use, against `pliant up`."""
