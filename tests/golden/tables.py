@@ -1,4 +1,5 @@
-"""The generated tables of docs/: the rules of the engine, reasons of events, conditions and messages, and edits."""
+"""The generated tables of docs/: the rules of the engine, reasons of events, conditions and messages, edits,
+and what clients do on the embedded cluster."""
 
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ from pliant.model.job import Job
 from pliant.model.messages import MessageReason
 from pliant.model.messages import message as make_message
 from pliant.model.state import EngineState, JobOutcome, JobPhase
+from tests.clients.results import RESULTS, read_results, result_rows
 from tests.edits.effects import Effect, documented_effects
 from tests.edits.jobs import KINDS, KindKey
 from tests.engine.english_examples import EXAMPLES
@@ -126,5 +128,12 @@ def _edited_field(name: str, named: Sequence[str], kinds: Sequence[KindKey]) -> 
     return f"`{field}`" if len(named) == len(kinds) else f"`{field}` ({', '.join(named)})"
 
 
+def client_table(name: str) -> str:
+    """One row for each check that the tests of `tests/clients/test_NAME.py` make, one column for each client."""
+    results = read_results(name)
+    return _table(["", *results], result_rows(results))
+
+
 TABLES = {"rules": rules_table, "messages": messages_table, "conditions": conditions_table}
 TABLES |= {f"edits_{re.sub('[.]', '_', group)}": partial(edits_table, group) for group, _ in KINDS}
+TABLES |= {f"clients_{path.stem}": partial(client_table, path.stem) for path in sorted(RESULTS.glob("*.json"))}

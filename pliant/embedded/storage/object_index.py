@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
 from pliant.embedded.storage.stored_objects import ObjectChange, ObjectKey, StoredObject
@@ -66,6 +66,8 @@ class ObjectIndex:
         self._by_uid: dict[str, ObjectKey] = {}
         self._by_owner: dict[str, set[ObjectKey]] = {}
         self._histories: dict[str, ChangeHistory] = {}
+        self._lists: dict[str, list[StoredObject]] = {}
+        """Complete lists since the last change: many clients list or watch the same resource at once."""
 
     def get(self, key: ObjectKey) -> StoredObject | None:
         return self._objects.get(key)
@@ -74,11 +76,17 @@ class ObjectIndex:
         """Return every resource that has ever had an object."""
         return tuple(self._names)
 
-    def list_objects(self, resource: str, namespace: str = "") -> list[StoredObject]:
+    def list_objects(self, resource: str, namespace: str = "") -> Sequence[StoredObject]:
         """Return objects sorted by namespace and name, of one namespace or of all."""
         names = self._names.get(resource, [])
         if namespace:
             names = names[bisect_left(names, (namespace, "")) : bisect_left(names, (namespace, _MAX_NAME))]
+            return self._find_objects(resource, names)
+        if resource not in self._lists:
+            self._lists[resource] = self._find_objects(resource, names)
+        return self._lists[resource]
+
+    def _find_objects(self, resource: str, names: Iterable[tuple[str, str]]) -> list[StoredObject]:
         return [self._objects[ObjectKey(resource, *name)] for name in names]
 
     def list_objects_at(self, version: int, resource: str, namespace: str = "") -> list[StoredObject]:
@@ -112,6 +120,7 @@ class ObjectIndex:
     def load(self, objects: Iterable[StoredObject]) -> None:
         for obj in objects:
             self._index_object(obj)
+        self._lists.clear()
 
     def apply_changes(self, changes: Iterable[ObjectChange]) -> None:
         """Make committed changes visible, then notify watches."""
@@ -130,6 +139,7 @@ class ObjectIndex:
             self.history(key.resource).append(change)
             changed_resources.add(key.resource)
         for resource in sorted(changed_resources):
+            self._lists.pop(resource, None)
             self._histories[resource].notify_readers()
 
     def _index_object(self, obj: StoredObject) -> None:

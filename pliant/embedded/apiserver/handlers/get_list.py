@@ -106,7 +106,7 @@ def render_table(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ListPage:
-    records: list[StoredObject]
+    records: Sequence[StoredObject]
     resource_version: int
     remaining_count: int
     reports_remaining: bool

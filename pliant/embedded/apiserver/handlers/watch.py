@@ -35,7 +35,8 @@ def open_watch(index: ObjectIndex, info: RequestInfo, clock: Clock) -> StreamRep
     index.history(info.kind.resource_key).changes_since(since)
     watch = _WatchStream(index, info, selection, clock)
     records = index.list_objects(info.kind.resource_key, info.namespace) if wants_initial_state else []
-    return StreamReply(status=200, chunks=watch.chunks(since, [each for each in records if selection.matches(each)]))
+    # Selected while they are sent: many watches may open at the same time.
+    return StreamReply(status=200, chunks=watch.chunks(since, filter(selection.matches, records)))
 
 
 def to_watch_event(object_filter: ObjectFilter, change: ObjectChange) -> tuple[str, StoredObject] | None:
@@ -66,7 +67,7 @@ class _WatchStream:
         self._sends_bookmarks = info.query_bool("allowWatchBookmarks")
         self._timeout_seconds = float(info.query_int("timeoutSeconds") or DEFAULT_WATCH_TIMEOUT_SECONDS)
 
-    async def chunks(self, since_version: int, initial: list[StoredObject]) -> AsyncIterator[bytes]:
+    async def chunks(self, since_version: int, initial: Iterable[StoredObject]) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + self._timeout_seconds
         for chunk in join_into_chunks(self._encode_event("ADDED", record) for record in initial):

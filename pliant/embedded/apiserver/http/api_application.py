@@ -25,6 +25,7 @@ from pliant.errors import ApiError, Forbidden, Unauthorized
 from pliant.kube.transport.base import JSON_CONTENT_TYPE, Reply, Request, StreamReply
 
 SHUTDOWN_TIMEOUT_SECONDS = 2.0
+_LARGE_CHUNK_BYTES = 64 * 1024
 
 
 class ApiApplication:
@@ -161,6 +162,8 @@ class ApiApplication:
 async def _write_chunks(write: Callable[[bytes], Awaitable[None]], chunks: AsyncIterator[bytes]) -> None:
     async for chunk in chunks:
         await write(chunk)
+        if len(chunk) >= _LARGE_CHUNK_BYTES:
+            await asyncio.sleep(0)  # a socket takes many chunks at once; other requests have their turn in between
 
 
 async def _read_request(incoming: web.Request) -> Request:
