@@ -33,7 +33,7 @@ def test_options_of_a_deletion_are_read() -> None:
         b"",
         b"k8s\x00",
         b"{}",
-        envelope(b"Pod", b""),
+        envelope(b"Nothing", b""),
         envelope(b"DeleteOptions", field(1, b"x")),
         envelope(b"Namespace", b"\xff"),
     ],
