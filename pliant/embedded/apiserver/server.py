@@ -10,6 +10,7 @@ from typing import Any
 
 from pliant.embedded.apiserver.admission.admission import CRDS_RESOURCE_KEY, Admission
 from pliant.embedded.apiserver.admission.cluster_ip_allocator import SERVICES_RESOURCE_KEY, ClusterIpAllocator
+from pliant.embedded.apiserver.admission.plugins import AdmissionPlugins
 from pliant.embedded.apiserver.auth.tokens import TokenIssuer, handle_token_request, is_bound_pod_present
 from pliant.embedded.apiserver.auth.users import ADMIN_USER, UserInfo
 from pliant.embedded.apiserver.authorization import attributes
@@ -68,8 +69,9 @@ class ApiServer:
         self.authorizer = Authorizer(store, authorization_mode)
         self._aggregator = ClusterRoleAggregator(store)
         write_authorizer = WriteAuthorizer(self.authorizer)
+        self.admission_plugins = AdmissionPlugins()  # in the order of kube-apiserver
         self._writer = ObjectWriter(
-            store, Admission(self._cluster_ips), write_authorizer, clock, rng or random.Random()
+            store, Admission(self._cluster_ips), self.admission_plugins, write_authorizer, clock, rng or random.Random()
         )
 
     @classmethod
@@ -137,11 +139,13 @@ class ApiServer:
     ) -> sessions.PreparedSession:
         """Prepare an exec or attach session; raise `ApiError` when the container does not run."""
         info = self._authorize_stream(request, user)
+        self.admission_plugins.validate_connect(self.store, info, sessions.connect_options(info, command))
         return sessions.prepare_session(self.store.committed, info, command, self.session_source)
 
     def prepare_port_forward(self, request: Request, user: UserInfo = ADMIN_USER) -> sessions.PortConnector:
         """Return a function that connects to the ports of a pod; raise `ApiError` when the pod does not run."""
         info = self._authorize_stream(request, user)
+        self.admission_plugins.validate_connect(self.store, info, sessions.connect_options(info, ()))
         return sessions.prepare_port_forward(self.store.committed, info, self.session_source)
 
     async def _dispatch(self, request: Request, user: UserInfo) -> Reply | StreamReply:
@@ -190,7 +194,7 @@ class ApiServer:
             case "PATCH":
                 return await self._writer.patch(info)
             case "DELETE" if not info.subresource:
-                return await deletion.delete_object(self.store, info, self._clock)
+                return await deletion.delete_object(self.store, info, self.admission_plugins, self._clock)
             case _:
                 raise method_not_allowed()
 
@@ -203,7 +207,7 @@ class ApiServer:
             case "POST" if info.namespace or not info.kind.namespaced:
                 return await self._writer.create(info)
             case "DELETE":
-                return await deletion.delete_collection(self.store, info, self._clock)
+                return await deletion.delete_collection(self.store, info, self.admission_plugins, self._clock)
             case _:
                 raise method_not_allowed()
 
@@ -214,13 +218,13 @@ class ApiServer:
             case "proxy", "GET" | "HEAD":
                 return await node_logs.read_node_logs(self.store.committed, info, self.node_log_source, self._clock)
             case "binding", "POST":
-                return await pod_subresources.bind_pod(self.store, info, self._clock)
+                return await pod_subresources.bind_pod(self.store, info, self.admission_plugins, self._clock)
             case "scale", "GET":
                 return scale.get_scale(self.store.committed, info)
             case "scale", "PUT" | "PATCH":
                 return await scale.update_scale(self._writer, info)
             case "eviction", "POST":
-                return await pod_subresources.evict_pod(self.store, info, self._clock)
+                return await pod_subresources.evict_pod(self.store, info, self.admission_plugins, self._clock)
             case "token", "POST":
                 return handle_token_request(self.store.committed, info, self.tokens, self._clock)
             case "exec" | "attach" | "portforward", _:

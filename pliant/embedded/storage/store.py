@@ -37,6 +37,29 @@ class Transaction:
         self._uncommitted = uncommitted
         self._own_changes: dict[ObjectKey, ObjectChange] = {}
 
+    @property
+    def is_dry_run(self) -> bool:
+        return self._dry_run
+
+    def list_objects(self, resource: str, namespace: str = "") -> Sequence[StoredObject]:
+        """Return objects as the index does, with all changes decided before and by this transaction."""
+        committed = self.committed.list_objects(resource, namespace)
+        changes = {
+            key: change
+            for changes in (self._uncommitted, self._own_changes)
+            for key, change in changes.items()
+            if key.resource == resource and (not namespace or key.namespace == namespace)
+        }
+        if not changes:
+            return committed
+        objects = {record.key: record for record in committed}
+        for key, change in changes.items():
+            if change.is_deleted:
+                objects.pop(key, None)
+            else:
+                objects[key] = change.after
+        return [objects[key] for key in sorted(objects)]
+
     def get(self, key: ObjectKey) -> StoredObject | None:
         change = self._own_changes.get(key) or self._uncommitted.get(key)
         if change is not None:
@@ -143,6 +166,10 @@ class Store:
             # Shielded: a caller that is cancelled must not cancel the commit of the other writes of the group.
             await asyncio.shield(self._add_to_group(transaction.changes))
         return result
+
+    def read_only_transaction(self) -> Transaction:
+        """Return a transaction for reading, whose writes are never stored."""
+        return Transaction(self.committed, self._uncommitted, self._version, dry_run=True)
 
     async def _wait_committed(self) -> None:
         group = self._open_group or self._committing_group

@@ -14,7 +14,7 @@ from pliant.embedded.apiserver.admission.disruption_budgets import (
     DISRUPTION_BUDGETS_RESOURCE_KEY,
     validate_disruption_budget,
 )
-from pliant.embedded.apiserver.admission.pods import set_pod_defaults, validate_pod
+from pliant.embedded.apiserver.admission.pods import set_pod_defaults, set_qos_class, validate_pod
 from pliant.embedded.apiserver.admission.rbac_objects import RBAC_DEFAULTERS, RBAC_VALIDATORS
 from pliant.embedded.apiserver.handlers.object_lifecycle import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
 from pliant.embedded.apiserver.http.errors import (
@@ -71,8 +71,10 @@ class Admission:
             **RBAC_VALIDATORS,
         }
 
-    def set_defaults_and_validate(self, kind: Kind, obj: Object, old: Object | None) -> list[FieldError]:
-        """Set the defaults of an object in place, and return its errors.
+    def set_defaults_and_validate(
+        self, kind: Kind, obj: Object, old: Object | None, mutate: Callable[[], None] = lambda: None
+    ) -> list[FieldError]:
+        """Set the defaults of an object in place, and return its errors; `mutate` may change the object in between.
 
         The validators run only if the schema finds no errors, so that they can rely on the types of all fields.
         """
@@ -83,6 +85,9 @@ class Admission:
                 return errors
         if (set_defaults := self._defaulters.get(kind.resource_key)) is not None:
             set_defaults(obj, old)
+        mutate()
+        if kind.resource_key == "/pods" and old is None:
+            set_qos_class(obj)
         errors = _validate_metadata(obj["metadata"], old)
         if not kind.is_custom and kind.resource_key != CRDS_RESOURCE_KEY:
             errors += _validate_finalizer_names(obj["metadata"])

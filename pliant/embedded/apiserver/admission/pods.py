@@ -49,7 +49,10 @@ def set_pod_defaults(pod: Object, old: Object | None) -> None:
         _add_default_tolerations(spec)
         status = pod.setdefault("status", {})
         status.setdefault("phase", "Pending")
-        status["qosClass"] = compute_qos_class(spec)
+
+
+def set_qos_class(pod: Object) -> None:
+    pod["status"]["qosClass"] = compute_qos_class(pod["spec"])
 
 
 def validate_pod(pod: Object, old: Object | None) -> list[FieldError]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from pliant.embedded.apiserver.admission.plugins import AdmissionPlugins, Operation
 from pliant.embedded.apiserver.handlers.get_list import ObjectFilter
 from pliant.embedded.apiserver.handlers.object_lifecycle import (
     DeleteOptions,
@@ -21,6 +22,7 @@ from pliant.embedded.apiserver.http.responses import (
     encode_list_chunks,
     encode_served_object,
     json_response,
+    warning_headers,
 )
 from pliant.embedded.storage.store import Store, Transaction
 from pliant.embedded.storage.stored_objects import StoredObject
@@ -33,38 +35,43 @@ _RESOURCES_RETURNED_ON_DELETE = frozenset({"/pods", "/services", "/serviceaccoun
 _PROPAGATION_POLICIES = ("Background", "Foreground", "Orphan")
 
 
-async def delete_object(store: Store, info: RequestInfo, clock: Clock) -> Reply:
+async def delete_object(store: Store, info: RequestInfo, plugins: AdmissionPlugins, clock: Clock) -> Reply:
     """Delete an object, or mark it as terminating if it has finalizers or a grace period."""
     options = parse_delete_options(info, _decode_options_body(info))
+    warnings: list[str] = []
 
     def delete(transaction: Transaction) -> DeletionResult:
         current = info.require_stored_object(transaction)
         require_deletable(info, current, options)
+        _validate_deletion(plugins, info, transaction, current, warnings)
         return remove_or_mark_terminating(transaction, current, options, clock.now())
 
     last, is_removed = await store.run_transaction(delete, dry_run=options.is_dry_run)
     if is_removed and info.kind.resource_key not in _RESOURCES_RETURNED_ON_DELETE:
-        return json_response(deletion_success_status(info.kind, info.name, last.uid))
-    return Reply(status=200, body=encode_served_object(info.kind, last))
+        return json_response(deletion_success_status(info.kind, info.name, last.uid), headers=warning_headers(warnings))
+    return Reply(status=200, body=encode_served_object(info.kind, last), headers=warning_headers(warnings))
 
 
-async def delete_collection(store: Store, info: RequestInfo, clock: Clock) -> Reply:
+async def delete_collection(store: Store, info: RequestInfo, plugins: AdmissionPlugins, clock: Clock) -> Reply:
     """Delete every selected object, and return a list of them."""
     options, selection = parse_delete_options(info, _decode_options_body(info)), ObjectFilter.from_request(info)
     records = store.committed.list_objects(info.kind.resource_key, info.namespace)
     selected = [record for record in records if selection.matches(record)]
+    warnings: list[str] = []
 
     def delete_selected(transaction: Transaction) -> list[StoredObject]:
         deleted = []
         for record in selected:
             current = transaction.get(record.key)
             if current is not None and current.uid == record.uid and current.key.name not in _undeletable_names(info):
+                _validate_deletion(plugins, info, transaction, current, warnings)
                 deleted.append(remove_or_mark_terminating(transaction, current, options, clock.now()).record)
         return deleted
 
     deleted = await store.run_transaction(delete_selected, dry_run=options.is_dry_run)
     metadata = {"resourceVersion": str(store.committed.version)}
-    return Reply(status=200, body=b"".join(encode_list_chunks(info.kind, deleted, metadata)))
+    body = b"".join(encode_list_chunks(info.kind, deleted, metadata))
+    return Reply(status=200, body=body, headers=warning_headers(warnings))
 
 
 def parse_delete_options(info: RequestInfo, options_body: Mapping[str, Any]) -> DeleteOptions:
@@ -102,6 +109,14 @@ def require_deletable(info: RequestInfo, current: StoredObject, options: DeleteO
         detail = f"the ResourceVersion in the precondition ({options.resource_version}) does not match "
         detail += f"the ResourceVersion in record ({current.version}). The object might have been modified"
         raise errors.conflict(info.kind, info.name, detail)
+
+
+def _validate_deletion(
+    plugins: AdmissionPlugins, info: RequestInfo, transaction: Transaction, current: StoredObject, warnings: list[str]
+) -> None:
+    if plugins.are_active(info, transaction):
+        old = info.kind.to_served(current.decode())
+        plugins.validate(info, transaction, Operation.DELETE, old=old, warnings=warnings)
 
 
 def _decode_options_body(info: RequestInfo) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pliant.embedded.apiserver.admission import disruption_budgets
 from pliant.embedded.apiserver.admission.disruption_budgets import DisruptionBudgetStatus, label_selector_matches
+from pliant.embedded.apiserver.admission.plugins import AdmissionPlugins, Operation
 from pliant.embedded.apiserver.handlers.deletion import parse_delete_options, require_deletable
 from pliant.embedded.apiserver.handlers.object_lifecycle import (
     FINISHED_POD_PHASES,
@@ -25,7 +26,7 @@ from pliant.kube.transport.base import Reply
 from pliant.runtime.clock import Clock
 
 
-async def bind_pod(store: Store, info: RequestInfo, clock: Clock) -> Reply:
+async def bind_pod(store: Store, info: RequestInfo, plugins: AdmissionPlugins, clock: Clock) -> Reply:
     """Assign a pod to a node; raise `Conflict` if it already has one."""
     body = decode_object_body(info.request)
     name = info.name or object_field(body, "metadata").get("name")
@@ -44,6 +45,7 @@ async def bind_pod(store: Store, info: RequestInfo, clock: Clock) -> Reply:
         if pod["spec"].get("nodeName"):
             detail = f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"'
             raise conflict(info.kind, name, detail, subresource_suffix="/binding")
+        plugins.validate(info, transaction, Operation.CREATE, obj=body)
         pod["spec"]["nodeName"] = node
         _set_condition(pod, "PodScheduled", format_timestamp(clock.now()))
         transaction.put(PODS_RESOURCE_KEY, pod)
@@ -52,7 +54,7 @@ async def bind_pod(store: Store, info: RequestInfo, clock: Clock) -> Reply:
     return created_status_response()
 
 
-async def evict_pod(store: Store, info: RequestInfo, clock: Clock) -> Reply:
+async def evict_pod(store: Store, info: RequestInfo, plugins: AdmissionPlugins, clock: Clock) -> Reply:
     """Set the DisruptionTarget condition of a pod and delete it."""
     body = decode_object_body(info.request)
     require_type(body, "policy/v1", "Eviction")
@@ -62,6 +64,7 @@ async def evict_pod(store: Store, info: RequestInfo, clock: Clock) -> Reply:
 
     def evict(transaction: Transaction) -> None:
         current = info.require_stored_object(transaction)
+        plugins.validate(info, transaction, Operation.CREATE, obj=body)
         require_deletable(info, current, options)
         pod = current.decode()
         _require_disruption_allowed(transaction, current, pod)

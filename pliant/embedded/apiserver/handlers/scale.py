@@ -40,7 +40,9 @@ async def update_scale(writer: ObjectWriter, info: RequestInfo) -> Reply:
         _set_field(new, _scale_paths(info.kind).spec_replicas, _parse_replicas(info, new_scale))
         return new
 
-    record = await writer.update_by_function(info, with_new_scale, allow_missing_resource_version=True)
+    record = await writer.update_by_function(
+        info, with_new_scale, allow_missing_resource_version=True, to_admitted=lambda obj: to_scale(info.kind, obj)
+    )
     return json_response(to_scale(info.kind, record.decode()))
 
 

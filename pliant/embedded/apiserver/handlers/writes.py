@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable
 
 from pliant.embedded.apiserver.admission.admission import CRDS_RESOURCE_KEY, Admission
+from pliant.embedded.apiserver.admission.plugins import ADMIT_ALL, AdmissionPlugins, Admitter, Operation
 from pliant.embedded.apiserver.admission.priority_classes import set_pod_priority
 from pliant.embedded.apiserver.authorization.write_authorizer import WriteAuthorizer
 from pliant.embedded.apiserver.handlers.object_lifecycle import (
@@ -40,31 +41,40 @@ class ObjectWriter:
     """Implements create, update, patch and server-side apply."""
 
     def __init__(
-        self, store: Store, admission: Admission, authorizer: WriteAuthorizer, clock: Clock, rng: random.Random
+        self,
+        store: Store,
+        admission: Admission,
+        plugins: AdmissionPlugins,
+        authorizer: WriteAuthorizer,
+        clock: Clock,
+        rng: random.Random,
     ) -> None:
         self._store = store
         self._authorizer = authorizer
         self._admission = admission
+        self._plugins = plugins
         self._clock = clock
         self._rng = rng
 
     async def create(self, info: RequestInfo) -> Reply:
         obj = decode_object_body(info.request)
         warnings = _check_and_prune(info, obj)
-        dry_run = info.is_dry_run
 
         def add(transaction: Transaction) -> StoredObject:
-            record = self.add_object(transaction, info.kind, info.namespace, obj, allocate_cluster_ip=not dry_run)
+            admitter = self._plugins.admitter(info, transaction, Operation.CREATE, obj=obj, warnings=warnings)
+            record = self.add_object(transaction, info.kind, info.namespace, obj, admitter)
             self._authorizer.check_object(transaction, info, obj, None)
             return record
 
-        return _write_response(info, await self._store.run_transaction(add, dry_run=dry_run), warnings, status=201)
+        return _write_response(
+            info, await self._store.run_transaction(add, dry_run=info.is_dry_run), warnings, status=201
+        )
 
     async def update(self, info: RequestInfo) -> Reply:
         obj = decode_object_body(info.request)
         warnings = _check_and_prune(info, obj)
         record = await self.update_by_function(
-            info, lambda old: obj, allow_missing_resource_version=not info.kind.is_custom
+            info, lambda old: obj, allow_missing_resource_version=not info.kind.is_custom, warnings=warnings
         )
         return _write_response(info, record, warnings)
 
@@ -80,14 +90,22 @@ class ObjectWriter:
             warnings[:] = _check_and_prune(info, new)
             return new
 
-        return _write_response(
-            info, await self.update_by_function(info, with_patch, allow_missing_resource_version=True), warnings
-        )
+        record = await self.update_by_function(info, with_patch, allow_missing_resource_version=True, warnings=warnings)
+        return _write_response(info, record, warnings)
 
     async def update_by_function(
-        self, info: RequestInfo, update_function: UpdateFunction, *, allow_missing_resource_version: bool
+        self,
+        info: RequestInfo,
+        update_function: UpdateFunction,
+        *,
+        allow_missing_resource_version: bool,
+        warnings: list[str] | None = None,
+        to_admitted: UpdateFunction | None = None,
     ) -> StoredObject:
-        """Replace the object of a request; without `allow_unconditional`, the update needs a resourceVersion."""
+        """Replace the object of a request, also without a resourceVersion if `allow_missing_resource_version`.
+
+        Admission plug-ins see the object, or what `to_admitted` returns for it, such as its Scale.
+        """
 
         def update(transaction: Transaction) -> StoredObject:
             current = info.require_stored_object(transaction)
@@ -95,14 +113,15 @@ class ObjectWriter:
             new = update_function(old)
             _require_preconditions(info, old, new, allow_unconditional=allow_missing_resource_version)
             new = with_updated_managed_fields(info, old, _restore_protected_fields(info, old, new), self._clock.now())
-            record = self.replace_object(transaction, info.kind, current, new)
+            admitter = self._update_admitter(info, transaction, current, new, warnings, to_admitted)
+            record = self.replace_object(transaction, info.kind, current, new, admitter)
             self._authorizer.check_object(transaction, info, new, old)
             return record
 
         return await self._store.run_transaction(update, dry_run=info.is_dry_run)
 
     async def _server_side_apply(self, info: RequestInfo) -> Reply:
-        apply_request, dry_run = ApplyRequest.from_request(info, self._clock.now()), info.is_dry_run
+        apply_request = ApplyRequest.from_request(info, self._clock.now())
         warnings = _check_and_prune(info, apply_request.desired)
 
         def apply(transaction: Transaction) -> tuple[int, StoredObject]:
@@ -112,7 +131,8 @@ class ObjectWriter:
             if current is None:
                 self._authorizer.require_create(info)
                 new = apply_request.new_object()
-                record = self.add_object(transaction, info.kind, info.namespace, new, allocate_cluster_ip=not dry_run)
+                admitter = self._plugins.admitter(info, transaction, Operation.CREATE, obj=new, warnings=warnings)
+                record = self.add_object(transaction, info.kind, info.namespace, new, admitter)
                 self._authorizer.check_object(transaction, info, new, None)
                 return 201, record
             old = info.kind.to_served(current.decode())
@@ -120,15 +140,33 @@ class ObjectWriter:
             _require_preconditions(info, old, new, allow_unconditional=True)
             new = _restore_protected_fields(info, old, new)
             new["metadata"] = {**new["metadata"], "managedFields": managed_fields}
-            record = self.replace_object(transaction, info.kind, current, new)
+            admitter = self._update_admitter(info, transaction, current, new, warnings)
+            record = self.replace_object(transaction, info.kind, current, new, admitter)
             self._authorizer.check_object(transaction, info, new, old)
             return 200, record
 
-        status, record = await self._store.run_transaction(apply, dry_run=dry_run)
+        status, record = await self._store.run_transaction(apply, dry_run=info.is_dry_run)
         return _write_response(info, record, warnings, status)
 
+    def _update_admitter(
+        self,
+        info: RequestInfo,
+        transaction: Transaction,
+        current: StoredObject,
+        new: Object,
+        warnings: list[str] | None,
+        to_admitted: UpdateFunction | None = None,
+    ) -> Admitter:
+        if not self._plugins.are_active(info, transaction):
+            return ADMIT_ALL
+        # The new object may share parts with the decoded one, so the plug-ins get their own copy of the old one.
+        old = info.kind.to_served(current.decode())
+        if to_admitted is not None:
+            new, old = to_admitted(new), to_admitted(old)
+        return self._plugins.admitter(info, transaction, Operation.UPDATE, obj=new, old=old, warnings=warnings)
+
     def add_object(
-        self, transaction: Transaction, kind: Kind, namespace: str, obj: Object, *, allocate_cluster_ip: bool = True
+        self, transaction: Transaction, kind: Kind, namespace: str, obj: Object, admitter: Admitter = ADMIT_ALL
     ) -> StoredObject:
         """Store a new object; a new namespace also gets its default service account."""
         metadata = obj.setdefault("metadata", {})
@@ -146,8 +184,8 @@ class ObjectWriter:
             obj.pop("status", None)
         if kind.resource_key == PODS_RESOURCE_KEY:
             set_pod_priority(transaction, kind, obj)
-        self._admit(kind, obj, None)
-        if allocate_cluster_ip:
+        self._admit(kind, obj, None, admitter)
+        if not transaction.is_dry_run:
             self._admission.assign_service_cluster_ip(kind, obj)
         if transaction.get(ObjectKey(kind.resource_key, namespace, metadata["name"])) is not None:
             raise errors.already_exists(kind, metadata["name"])
@@ -156,18 +194,21 @@ class ObjectWriter:
             self._add_default_service_account(transaction, metadata["name"])
         return record
 
-    def replace_object(self, transaction: Transaction, kind: Kind, current: StoredObject, obj: Object) -> StoredObject:
+    def replace_object(
+        self, transaction: Transaction, kind: Kind, current: StoredObject, obj: Object, admitter: Admitter = ADMIT_ALL
+    ) -> StoredObject:
         """Validate and store a new state of an object; nothing is written if it is unchanged."""
         old = current.decode()
-        self._admit(kind, obj, old)
+        self._admit(kind, obj, old, admitter)
         return store_if_changed(transaction, kind, current, old, kind.to_stored(obj))
 
-    def _admit(self, kind: Kind, obj: Object, old: Object | None) -> None:
-        field_errors = self._admission.set_defaults_and_validate(kind, obj, old)
+    def _admit(self, kind: Kind, obj: Object, old: Object | None, admitter: Admitter) -> None:
+        field_errors = self._admission.set_defaults_and_validate(kind, obj, old, admitter.mutate)
         if field_errors:
             raise errors.invalid_object(kind, obj["metadata"].get("name") or "", field_errors)
         if kind.resource_key == CRDS_RESOURCE_KEY:
             obj["status"] = established_status(obj, self._clock.now())
+        admitter.validate()
 
     def _assign_name(self, transaction: Transaction, kind: Kind, namespace: str, metadata: Object) -> None:
         if kind.namespaced:

@@ -98,6 +98,19 @@ def prepare_port_forward(index: ObjectIndex, info: RequestInfo, session_source: 
     return partial(session_source.connect_to_port, pod)
 
 
+def connect_options(info: RequestInfo, command: Sequence[str]) -> dict[str, Any]:
+    """Return the options of a stream as the object that admission plug-ins see."""
+    kinds = {"exec": "PodExecOptions", "attach": "PodAttachOptions", "portforward": "PodPortForwardOptions"}
+    options: dict[str, Any] = {"kind": kinds[info.subresource], "apiVersion": "v1"}
+    if info.subresource == "portforward":
+        ports = [int(port) for port in info.query_text("ports").split(",") if port.isdecimal()]
+        return {**options, "ports": ports} if ports else options
+    options |= {name: True for name in ("stdin", "stdout", "stderr", "tty") if info.query_bool(name)}
+    if container := info.query_text("container"):
+        options["container"] = container
+    return {**options, "command": list(command)} if info.subresource == "exec" else options
+
+
 def _require_session_source(session_source: SessionSource | None) -> SessionSource:
     if session_source is None:
         raise ServerError(501, "NotImplemented", "no node serves exec, attach and portforward")
