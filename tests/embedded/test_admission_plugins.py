@@ -70,10 +70,10 @@ async def test_every_write_of_a_client_is_seen_with_the_object_before_and_after(
             ("DELETE", "widgets"),
         ]
         create, patch, _, scale, _, delete = recorder.requests
-        assert create.old is None and _spec(create.obj) == {"size": 1}
+        assert (create.old, _spec(create.obj)) == (None, {"size": 1})
         assert (_spec(patch.old), _spec(patch.obj)) == ({"size": 1}, {"size": 2})
         assert (_spec(scale.old), _spec(scale.obj)) == ({"replicas": 2}, {"replicas": 3})
-        assert delete.obj is None and _spec(delete.old) == {"size": 3}
+        assert (delete.obj, _spec(delete.old)) == (None, {"size": 3})
 
 
 @on_virtual_time
