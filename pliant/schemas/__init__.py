@@ -1,6 +1,7 @@
 """Structural schemas of the built-in Kubernetes kinds, without descriptions.
 
-`scripts/update-schemas` generates the data file from the OpenAPI documents of Kubernetes.
+`scripts/update-schemas` generates the data file from the OpenAPI documents of Kubernetes. The file openapi.json has the
+definitions as Kubernetes publishes them, for clients; `scripts/update-openapi` generates it.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from pliant.embedded.registry import openapi
 from pliant.embedded.registry.kind_registry import KindRegistry
+from pliant.embedded.registry.openapi import documents
 from tests.embedded.crd_examples import make_crd
 
 
@@ -18,13 +18,14 @@ def registry() -> KindRegistry:
 
 
 def document(registry: KindRegistry, group: str, version: str) -> dict[str, Any]:
-    found = openapi.openapi_document(registry, group, version)
+    found = documents.render_openapi_document(registry, group, version)
     assert found is not None
-    return found
+    decoded: dict[str, Any] = msgspec.json.decode(found)
+    return decoded
 
 
 def document_urls(registry: KindRegistry) -> dict[str, str]:
-    return {place: entry["serverRelativeURL"] for place, entry in openapi.openapi_index(registry)["paths"].items()}
+    return {place: entry["serverRelativeURL"] for place, entry in documents.openapi_index(registry)["paths"].items()}
 
 
 def test_the_index_names_each_document_by_its_content(registry: KindRegistry) -> None:
@@ -96,4 +97,4 @@ def test_documents_hold_every_reference_they_make(registry: KindRegistry, place:
 
 
 def test_an_unserved_version_has_no_document(registry: KindRegistry) -> None:
-    assert openapi.openapi_document(registry, "example.org", "v1alpha1") is None
+    assert documents.render_openapi_document(registry, "example.org", "v1alpha1") is None

@@ -149,7 +149,7 @@ class ApiServer:
         return sessions.prepare_port_forward(self.store.committed, info, self.session_source)
 
     async def _dispatch(self, request: Request, user: UserInfo) -> Reply | StreamReply:
-        discovery = self._discovery.handle(request) if request.method == "GET" else None
+        discovery = await self._discovery.handle(request) if request.method == "GET" else None
         if discovery is not None:
             self.authorizer.require(attributes.path_attributes(request, user))
             return discovery

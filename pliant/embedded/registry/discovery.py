@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable
 from typing import Any, Final
@@ -10,9 +9,9 @@ from typing import Any, Final
 import msgspec
 
 from pliant.embedded.apiserver.http.errors import path_not_found
-from pliant.embedded.registry import openapi
 from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.registry.kinds import Kind
+from pliant.embedded.registry.openapi.handler import OpenApiHandler, reply_with_etag
 from pliant.kube.transport.base import JSON_CONTENT_TYPE, Reply, Request
 
 _SUBRESOURCE_VERBS: Final = {
@@ -183,10 +182,13 @@ def _response_kind(group: str, version: str, kind: str) -> dict[str, str]:
 
 UNAUTHENTICATED_PATHS = ("/healthz", "/livez", "/readyz", "/version")
 
-SERVER_VERSION = {
-    "major": "1",
-    "minor": "32",
-    "gitVersion": "v1.32.4+pliant",
+KUBERNETES_VERSION: Final = "1.32.4"
+"""The newest release whose kubectl is tested with this API server; clients compare it with their own version."""
+_MAJOR, _MINOR, _ = KUBERNETES_VERSION.split(".")
+SERVER_VERSION: Final = {
+    "major": _MAJOR,
+    "minor": _MINOR,
+    "gitVersion": f"v{KUBERNETES_VERSION}+pliant",
     "gitCommit": "",
     "gitTreeState": "clean",
     "buildDate": "1970-01-01T00:00:00Z",
@@ -194,6 +196,7 @@ SERVER_VERSION = {
     "compiler": "",
     "platform": "linux/amd64",
 }
+_ROOT_PATHS: Final = ("/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
 
 
 class DiscoveryHandler:
@@ -203,8 +206,9 @@ class DiscoveryHandler:
         self._registry = registry
         self._cached_version = registry.version
         self._cached_replies: dict[tuple[str, str], Reply] = {}
+        self._openapi = OpenApiHandler(registry)
 
-    def handle(self, request: Request) -> Reply | None:
+    async def handle(self, request: Request) -> Reply | None:
         """Return the reply to a discovery request; None if the path is about objects."""
         path = request.path.rstrip("/")
         health_paths = UNAUTHENTICATED_PATHS[:3]
@@ -212,7 +216,12 @@ class DiscoveryHandler:
             return Reply(status=200, body=b"ok", content_type="text/plain; charset=utf-8")
         parts = path.strip("/").split("/")
         is_discovery = len(parts) <= {"api": 2, "apis": 3}.get(parts[0], 0)
-        if not (is_discovery or parts[0] in ("version", "openapi", "")):
+        if parts[0] == "openapi":
+            document = await self._openapi.handle(request, parts)
+            if document is None:
+                raise path_not_found()
+            return document
+        if not (is_discovery or parts[0] in ("version", "")):
             return None
         if self._cached_version != self._registry.version:
             self._cached_replies.clear()
@@ -226,16 +235,16 @@ class DiscoveryHandler:
         if discovery_version:
             content = aggregated_discovery(self._registry, is_core=path_parts[0] == "api", version=discovery_version)
             media_type = f"{JSON_CONTENT_TYPE};g=apidiscovery.k8s.io;v={discovery_version};as=APIGroupDiscoveryList"
-            return _reply_with_etag(content, media_type)
+            return reply_with_etag(msgspec.json.encode(content), media_type)
         document = self._find_document(path_parts)
         if document is None:
             raise path_not_found()
-        return _reply_with_etag(document, JSON_CONTENT_TYPE)
+        return reply_with_etag(msgspec.json.encode(document), JSON_CONTENT_TYPE)
 
     def _find_document(self, path_parts: list[str]) -> dict[str, Any] | None:
         match path_parts:
             case [""]:
-                return {"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]}
+                return {"paths": list(_ROOT_PATHS)}
             case ["version"]:
                 return SERVER_VERSION
             case ["api"]:
@@ -248,19 +257,7 @@ class DiscoveryHandler:
                 return api_group(self._registry, group)
             case ["apis", group, version]:
                 return api_resource_list(self._registry, group, version)
-            case ["openapi", "v3"]:
-                return openapi.openapi_index(self._registry)
-            case ["openapi", "v3", "api", version]:
-                return openapi.openapi_document(self._registry, "", version)
-            case ["openapi", "v3", "apis", group, version]:
-                return openapi.openapi_document(self._registry, group, version)
         return None
-
-
-def _reply_with_etag(content: dict[str, Any], media_type: str) -> Reply:
-    body = msgspec.json.encode(content)
-    etag = hashlib.sha256(body).hexdigest().upper()
-    return Reply(status=200, body=body, content_type=media_type, headers={"ETag": f'"{etag}"', "Vary": "Accept"})
 
 
 def _accepted_discovery_version(accept: str) -> str:
