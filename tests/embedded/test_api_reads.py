@@ -117,7 +117,7 @@ async def test_the_server_says_what_it_serves(server: Served) -> None:
     reply, _ = await server.call("GET", "/healthz")
     assert reply.body == b"ok"
     _, version = await server.call("GET", "/version/")
-    assert (version["minor"], version["gitVersion"]) == ("32", "v1.32.4+pliant")
+    assert (version["minor"], version["gitVersion"]) == ("37", "v1.37.1+pliant")
     _, groups = await server.call("GET", "/apis")
     assert "example.org" not in [group["name"] for group in groups["groups"]]
     await create_widget_crd(server)

@@ -182,7 +182,7 @@ def _response_kind(group: str, version: str, kind: str) -> dict[str, str]:
 
 UNAUTHENTICATED_PATHS = ("/healthz", "/livez", "/readyz", "/version")
 
-KUBERNETES_VERSION: Final = "1.32.4"
+KUBERNETES_VERSION: Final = "1.37.1"
 """The newest release whose kubectl is tested with this API server; clients compare it with their own version."""
 _MAJOR, _MINOR, _ = KUBERNETES_VERSION.split(".")
 SERVER_VERSION: Final = {
