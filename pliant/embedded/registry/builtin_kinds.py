@@ -16,90 +16,33 @@ from pliant.embedded.registry.conversions import (
 )
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.registry.pod_columns import POD_COLUMNS
+from pliant.embedded.registry.pod_schema_rules import PORT_RANGE, PREEMPTION_POLICY, PROTOCOL, pod_spec_rules
+from pliant.embedded.registry.schema_rules import SchemaRules, add_schema_rules
 from pliant.embedded.registry.tables import TableColumn
+from pliant.embedded.registry.workload_kinds import workload_kinds
 from pliant.embedded.schema import Schema
 from pliant.embedded.schema.metadata import DNS_1035_LABEL_RULE, DNS_LABEL_RULE, DNS_SUBDOMAIN_RULE, NameRule
 from pliant.schemas import load_kubernetes_schema
 
-_PORT_RANGE: Final = {"minimum": 1, "maximum": 65535}
-_PROTOCOL: Final = {"default": "TCP", "enum": ["TCP", "UDP", "SCTP"]}
-_DNS_LABEL_RULE: Final = {"pattern": f"^{DNS_LABEL_RULE.pattern.pattern}$", "maxLength": DNS_LABEL_RULE.max_length}
-_PREEMPTION_POLICY: Final = {"enum": ["Never", "PreemptLowerPriority"]}
 _BUDGET_STATUS_COUNTS: Final = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
-_ATOMIC_LIST: Final = {"x-kubernetes-list-type": "atomic"}
-"""For lists that Kubernetes merges by key but in which it allows duplicate keys."""
 
-_PROBE_RULES: Final[dict[str, dict[str, Any]]] = {
-    "failureThreshold": {"default": 3, "minimum": 1},
-    "periodSeconds": {"default": 10, "minimum": 1},
-    "successThreshold": {"default": 1, "minimum": 1},
-    "timeoutSeconds": {"default": 1, "minimum": 1},
-    "initialDelaySeconds": {"minimum": 0},
-    "httpGet.path": {"default": "/"},
-    "httpGet.scheme": {"default": "HTTP", "enum": ["HTTP", "HTTPS"]},
-}
-
-_HTTP_GET_FIELDS: Final = ("httpGet.path", "httpGet.scheme")
-
-_CONTAINER_RULES: Final[dict[str, dict[str, Any]]] = {
-    "name": _DNS_LABEL_RULE,
-    "env": _ATOMIC_LIST,
-    "env[].name": {"minLength": 1},
-    "imagePullPolicy": {"enum": ["Always", "IfNotPresent", "Never"]},
-    "ports": _ATOMIC_LIST,
-    "ports[].containerPort": _PORT_RANGE,
-    "ports[].protocol": _PROTOCOL,
-    "resources": {"default": {}},
-    "terminationMessagePath": {"default": "/dev/termination-log"},
-    "terminationMessagePolicy": {"default": "File", "enum": ["File", "FallbackToLogsOnError"]},
-    "volumeMounts[].mountPath": {"minLength": 1},
-    **{
-        f"{probe}.{path}": keywords
-        for probe in ("livenessProbe", "readinessProbe", "startupProbe")
-        for path, keywords in _PROBE_RULES.items()
-    },
-    **{
-        f"lifecycle.{hook}.{path}": _PROBE_RULES[path] for hook in ("postStart", "preStop") for path in _HTTP_GET_FIELDS
-    },
-}
-
-
-def _pod_container_rules() -> dict[str, dict[str, Any]]:
-    return {
-        f"spec.{group}[].{path}": keywords
-        for group in ("containers", "initContainers")
-        for path, keywords in _CONTAINER_RULES.items()
-    }
-
-
-EXTRA_SCHEMA_KEYWORDS: Final[dict[str, dict[str, dict[str, Any]]]] = {
+EXTRA_SCHEMA_KEYWORDS: Final[dict[str, SchemaRules]] = {
     "PersistentVolumeClaim": {"spec.volumeMode": {"default": "Filesystem", "enum": ["Block", "Filesystem"]}},
     "Pod": {
-        "spec.dnsPolicy": {
-            "default": "ClusterFirst",
-            "enum": ["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"],
-        },
         "spec.enableServiceLinks": {"default": True},
-        "spec.preemptionPolicy": _PREEMPTION_POLICY,
-        "spec.restartPolicy": {"default": "Always", "enum": ["Always", "OnFailure", "Never"]},
-        "spec.schedulerName": {"default": "default-scheduler"},
-        "spec.securityContext": {"default": {}},
         "spec.serviceAccountName": {"default": "default"},
-        "spec.terminationGracePeriodSeconds": {"default": 30, "minimum": 0},
-        "spec.activeDeadlineSeconds": {"minimum": 1},
-        "spec.volumes[].name": _DNS_LABEL_RULE,
-        **_pod_container_rules(),
+        **pod_spec_rules("spec"),
     },
     "Service": {
         "spec.internalTrafficPolicy": {"default": "Cluster", "enum": ["Cluster", "Local"]},
-        "spec.ports[].port": _PORT_RANGE,
-        "spec.ports[].protocol": _PROTOCOL,
+        "spec.ports[].port": PORT_RANGE,
+        "spec.ports[].protocol": PROTOCOL,
         "spec.sessionAffinity": {"default": "None", "enum": ["None", "ClientIP"]},
         "spec.type": {"default": "ClusterIP", "enum": ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]},
     },
     "Namespace": {"spec": {"default": {"finalizers": ["kubernetes"]}}, "status": {"default": {"phase": "Active"}}},
     "Secret": {"type": {"default": "Opaque"}},
-    "PriorityClass": {"preemptionPolicy": _PREEMPTION_POLICY},
+    "PriorityClass": {"preemptionPolicy": PREEMPTION_POLICY},
     "PodDisruptionBudget": {"status": {"default": dict.fromkeys(_BUDGET_STATUS_COUNTS, 0)}},
     "Lease": {"spec.leaseDurationSeconds": {"minimum": 1}},
     "CustomResourceDefinition": {"spec.scope": {"enum": ["Cluster", "Namespaced"]}},
@@ -179,6 +122,7 @@ def builtin_kinds() -> tuple[Kind, ...]:
             has_generation=True,
         ),
         _builtin_kind("scheduling.k8s.io", "PriorityClass", columns.PRIORITY_CLASS_COLUMNS, short_names=("pc",)),
+        *workload_kinds(),
         *rbac_kinds(),
         *review_kinds(),
         *pod_group_kinds(),
@@ -220,26 +164,5 @@ def _builtin_schema(kind: str, conversion: KindConversion | None = None) -> Sche
         if conversion is None
         else to_served_schema(load_kubernetes_schema(kind), conversion)
     )
-    for path, keywords in EXTRA_SCHEMA_KEYWORDS.get(kind, {}).items():
-        _schema_node_at(openapi, path).update(keywords)
-    _drop_required(openapi["properties"].get("status", {}))
+    add_schema_rules(openapi, EXTRA_SCHEMA_KEYWORDS.get(kind, {}))
     return Schema(openapi, _NAME_RULES.get(kind, DNS_SUBDOMAIN_RULE))
-
-
-def _drop_required(schema: dict[str, Any]) -> None:
-    """Make all fields of a status optional: the API server decodes absent ones as zero values."""
-    schema.pop("required", None)
-    for inner in (*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")):
-        if isinstance(inner, dict):
-            _drop_required(inner)
-
-
-def _schema_node_at(schema: dict[str, Any], path: str) -> dict[str, Any]:
-    """Return the schema of a path such as `spec.containers[].name`."""
-    node = schema
-    for part in path.split("."):
-        name = part.removesuffix("[]")
-        node = node["properties"][name]
-        if name != part:
-            node = node["items"]
-    return node

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -27,9 +27,16 @@ __all__ = ["FieldError", "FieldErrorType", "Schema", "deep_copy", "invalid_error
 class Schema:
     """The schema of one kind; its functions are compiled when the first object arrives."""
 
-    def __init__(self, openapi: Mapping[str, Any], name_rule: NameRule = DNS_SUBDOMAIN_RULE) -> None:
-        self.openapi = openapi
+    def __init__(
+        self, openapi: Mapping[str, Any] | Callable[[], Mapping[str, Any]], name_rule: NameRule = DNS_SUBDOMAIN_RULE
+    ) -> None:
+        """Take the schema, or a function that loads it when it is first needed."""
+        self._source = openapi
         self._name_rule = name_rule
+
+    @cached_property
+    def openapi(self) -> Mapping[str, Any]:
+        return self._source() if callable(self._source) else self._source
 
     @classmethod
     def compile(

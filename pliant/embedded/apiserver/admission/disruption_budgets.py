@@ -12,7 +12,7 @@ from pliant.embedded.schema import FieldError
 from pliant.embedded.storage.stored_objects import Object
 
 DISRUPTION_BUDGETS_RESOURCE_KEY = "policy/poddisruptionbudgets"
-_INVALID_PERCENT_MESSAGE = (
+INVALID_PERCENT_MESSAGE = (
     "a valid percent string must be a numeric string followed by an ending '%' "
     "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
 )
@@ -60,7 +60,7 @@ def validate_disruption_budget(budget: Object, old: Object | None) -> list[Field
         if isinstance(value, int) and value < 0:
             errors.append(invalid_field(f"spec.{field}", value, "must be greater than or equal to 0"))
         elif isinstance(value, str) and not (value.endswith("%") and value.removesuffix("%").isdigit()):
-            errors.append(invalid_field(f"spec.{field}", value, _INVALID_PERCENT_MESSAGE))
+            errors.append(invalid_field(f"spec.{field}", value, INVALID_PERCENT_MESSAGE))
     return errors
 
 

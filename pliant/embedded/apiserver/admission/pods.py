@@ -39,8 +39,9 @@ _INVALID_OPERATOR_MESSAGE = "not a valid selector operator"
 
 def set_pod_defaults(pod: Object, old: Object | None) -> None:
     spec = pod.setdefault("spec", {})
+    set_pod_spec_defaults(spec)
     for _, container in _iter_containers(spec):
-        _set_container_defaults(container)
+        _set_default_requests(container)
     # `serviceAccount` is the deprecated name of the field; clients read both.
     spec["serviceAccount"] = spec.setdefault("serviceAccountName", "default")
     if old is None:
@@ -49,6 +50,17 @@ def set_pod_defaults(pod: Object, old: Object | None) -> None:
         _add_default_tolerations(spec)
         status = pod.setdefault("status", {})
         status.setdefault("phase", "Pending")
+
+
+def set_pod_spec_defaults(spec: Object) -> None:
+    """Set the defaults of pods and pod templates that are not in the schema."""
+    for _, container in _iter_containers(spec):
+        image = str(container.get("image") or "")
+        is_pinned = "@" in image or (":" in image.rpartition("/")[2] and not image.endswith(":latest"))
+        container.setdefault("imagePullPolicy", "IfNotPresent" if is_pinned else "Always")
+    for volume in spec.get("volumes") or ():
+        if volume.keys() <= {"name"}:
+            volume["emptyDir"] = {}
 
 
 def set_qos_class(pod: Object) -> None:
@@ -62,6 +74,11 @@ def validate_pod(pod: Object, old: Object | None) -> list[FieldError]:
         if spec == old["spec"] or _without_mutable_fields(spec) == _without_mutable_fields(old["spec"]):
             return []
         return [forbidden_field("spec", _FORBIDDEN_POD_UPDATE_MESSAGE)]
+    return validate_pod_spec(spec)
+
+
+def validate_pod_spec(spec: Object) -> list[FieldError]:
+    """Validate the spec of a pod or of a pod template; the paths of errors begin with `spec`."""
     if not spec.get("containers"):
         return [required_field("spec.containers")]
     if errors := list(_validate_resource_quantities(spec)):
@@ -108,10 +125,7 @@ def _add_default_tolerations(spec: Object) -> None:
             tolerations.append({**toleration, "tolerationSeconds": _DEFAULT_TOLERATION_SECONDS})
 
 
-def _set_container_defaults(container: Object) -> None:
-    image = str(container.get("image") or "")
-    is_pinned = "@" in image or (":" in image.rpartition("/")[2] and not image.endswith(":latest"))
-    container.setdefault("imagePullPolicy", "IfNotPresent" if is_pinned else "Always")
+def _set_default_requests(container: Object) -> None:
     resources = container.get("resources") or {}
     if resources.get("limits"):
         resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}

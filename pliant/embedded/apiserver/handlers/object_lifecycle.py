@@ -116,4 +116,5 @@ def _set_propagation_finalizer(metadata: dict[str, Any], propagation_policy: str
 def _generation_fields(kind: Kind, obj: Object) -> dict[str, Any]:
     """Return the fields of an object whose changes increment its generation."""
     ignored = {"apiVersion", "kind", "metadata", *(("status",) if kind.has_status else ())}
-    return {field: value for field, value in obj.items() if field not in ignored}
+    fields = {field: value for field, value in obj.items() if field not in ignored}
+    return {**fields, "annotations": obj["metadata"].get("annotations")} if kind.counts_annotations else fields

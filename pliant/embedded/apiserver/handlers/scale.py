@@ -10,6 +10,7 @@ from pliant.embedded.apiserver.http.request_body import decode_object_body, obje
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import json_response
 from pliant.embedded.apiserver.patch.patches import apply_patch, read_patch
+from pliant.embedded.label_selectors import format_label_selector
 from pliant.embedded.registry.kinds import Kind, ScaleFieldPaths
 from pliant.embedded.schema import deep_copy, invalid_error
 from pliant.embedded.storage.object_index import ObjectIndex
@@ -51,7 +52,7 @@ def to_scale(kind: Kind, obj: Object) -> dict[str, Any]:
     fields = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     status: dict[str, Any] = {"replicas": _get_field(obj, paths.status_replicas) or 0}
     if paths.label_selector and (selector := _get_field(obj, paths.label_selector)):
-        status["selector"] = selector
+        status["selector"] = selector if isinstance(selector, str) else format_label_selector(selector)
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",

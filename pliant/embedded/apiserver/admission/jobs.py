@@ -1,0 +1,200 @@
+"""Defaults and validation of batch/v1 Jobs; `job_policies` validates their failure and success policies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pliant.embedded.apiserver.admission.disruption_budgets import label_selector_matches
+from pliant.embedded.apiserver.admission.job_policies import validate_policies
+from pliant.embedded.apiserver.admission.pod_templates import (
+    immutable_field_errors,
+    set_template_defaults,
+    validate_selector_and_template,
+)
+from pliant.embedded.apiserver.http.errors import invalid_field, required_field, unsupported_value
+from pliant.embedded.schema import FieldError, deep_copy
+from pliant.embedded.schema.field_errors import FieldErrorType
+from pliant.embedded.schema.metadata import DNS_LABEL_RULE, name_problem, qualified_name_problem
+from pliant.embedded.storage.stored_objects import Object
+
+JOBS_RESOURCE_KEY = "batch/jobs"
+CONTROLLER_UID_LABEL = "batch.kubernetes.io/controller-uid"
+JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
+_UID_LABELS = ("controller-uid", CONTROLLER_UID_LABEL)
+_NAME_LABELS = ("job-name", JOB_NAME_LABEL)
+_DEFAULT_BACKOFF_LIMIT = 6
+_UNLIMITED = 2**31 - 1
+_MAX_INDEXED_PARALLELISM = 100_000
+_MAX_MANAGED_BY_BYTES = 63
+_POD_REPLACEMENT_POLICIES = ("Failed", "TerminatingOrFailed")
+_IMMUTABLE_FIELDS = (
+    *("selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"),
+)
+_SCHEDULING_FIELDS = ("affinity", "nodeSelector", "tolerations", "schedulingGates")
+
+
+def set_job_defaults(job: Object, old: Object | None) -> None:
+    """Set defaults; a new job without its own selector gets one for its UID, and the labels that it matches."""
+    spec, metadata = job["spec"], job["metadata"]
+    if spec.get("completions") is None and spec.get("parallelism") is None:
+        spec["completions"] = 1
+    spec.setdefault("parallelism", 1)
+    per_index = spec.get("backoffLimitPerIndex") is not None
+    spec.setdefault("backoffLimit", _UNLIMITED if per_index else _DEFAULT_BACKOFF_LIMIT)
+    has_failure_policy = spec.get("podFailurePolicy") is not None
+    spec.setdefault("podReplacementPolicy", "Failed" if has_failure_policy else "TerminatingOrFailed")
+    set_template_defaults(spec["template"])
+    if old is None and not spec["manualSelector"]:
+        labels = spec["template"]["metadata"].setdefault("labels", {})
+        for label in _NAME_LABELS:
+            labels.setdefault(label, metadata["name"])
+        for label in _UID_LABELS:
+            labels.setdefault(label, metadata["uid"])
+        selector = spec.setdefault("selector", {})
+        selector.setdefault("matchLabels", {}).setdefault(CONTROLLER_UID_LABEL, metadata["uid"])
+    if not metadata.get("labels") and (labels := spec["template"]["metadata"].get("labels")):
+        metadata["labels"] = dict(labels)
+
+
+def validate_job(job: Object, old: Object | None) -> list[FieldError]:
+    spec = job["spec"]
+    if old is not None and spec == old["spec"]:
+        return list(_validate_status_update(job, old))
+    errors = [*_validate_generated_selector(job), *_validate_spec(spec), *_validate_hostnames(job)]
+    if old is not None:
+        errors += _validate_update(job, old)
+    return errors
+
+
+def _validate_spec(spec: Object) -> Iterator[FieldError]:
+    selector = spec.get("selector")
+    if selector is None:
+        yield required_field("spec.selector")
+    yield from _validate_managed_by(spec.get("managedBy"))
+    yield from _validate_completion_mode(spec)
+    yield from validate_policies(spec)
+    allowed = ("Failed",) if spec.get("podFailurePolicy") is not None else _POD_REPLACEMENT_POLICIES
+    if spec["podReplacementPolicy"] not in allowed:
+        yield unsupported_value("spec.podReplacementPolicy", spec["podReplacementPolicy"], allowed)
+    if selector is not None:
+        yield from validate_selector_and_template(selector, spec["template"])
+    policy, path = spec["template"]["spec"]["restartPolicy"], "spec.template.spec.restartPolicy"
+    if policy == "Always":
+        yield required_field(path, 'valid values: "OnFailure", "Never"')
+    elif spec.get("podFailurePolicy") is not None and policy != "Never":
+        yield invalid_field(path, policy, 'only "Never" is supported when podFailurePolicy is specified')
+
+
+def _validate_generated_selector(job: Object) -> Iterator[FieldError]:
+    """Require the generated labels in the template, unless the user manages the selector."""
+    spec, metadata = job["spec"], job["metadata"]
+    if spec["manualSelector"] or spec.get("selector") is None:
+        return
+    labels = spec["template"]["metadata"].get("labels") or {}
+    expected = {**dict.fromkeys(_UID_LABELS, metadata["uid"]), **dict.fromkeys(_NAME_LABELS, metadata["name"])}
+    for label, value in expected.items():
+        path, detail = f"spec.template.metadata.labels[{label}]", f"must be '{value}'"
+        if label not in labels:
+            yield required_field(path, detail)
+        elif labels[label] != value:
+            yield invalid_field(path, labels, detail)
+    if not label_selector_matches(spec["selector"], expected):
+        yield invalid_field("spec.selector", spec["selector"], "`selector` not auto-generated")
+
+
+def _validate_managed_by(managed_by: Any) -> Iterator[FieldError]:
+    if managed_by is None:
+        return
+    domain, slash, name = managed_by.partition("/")
+    if not slash or not domain or not name:
+        detail = 'must be a domain-prefixed path (such as "acme.io/foo")'
+        yield invalid_field("spec.managedBy", managed_by, detail)
+    elif problem := qualified_name_problem(managed_by):
+        yield invalid_field("spec.managedBy", managed_by, problem)
+    if len(managed_by) > _MAX_MANAGED_BY_BYTES:
+        limit = f"may not be more than {_MAX_MANAGED_BY_BYTES} bytes"
+        yield FieldError.of("spec.managedBy", FieldErrorType.TOO_LONG, "", limit)
+
+
+def _validate_completion_mode(spec: Object) -> Iterator[FieldError]:
+    per_index, max_failed = spec.get("backoffLimitPerIndex"), spec.get("maxFailedIndexes")
+    if max_failed is not None and per_index is None:
+        yield required_field("spec.backoffLimitPerIndex", "when maxFailedIndexes is specified")
+    if spec["completionMode"] == "NonIndexed":
+        for field in ("backoffLimitPerIndex", "maxFailedIndexes"):
+            if spec.get(field) is not None:
+                yield invalid_field(f"spec.{field}", spec[field], "requires indexed completion mode")
+        return
+    completions = spec.get("completions")
+    if completions is None:
+        yield required_field("spec.completions", "when completion mode is Indexed")
+    elif max_failed is not None and max_failed > completions:
+        yield invalid_field("spec.maxFailedIndexes", max_failed, "must be less than or equal to completions")
+    if spec["parallelism"] > _MAX_INDEXED_PARALLELISM:
+        detail = f"must be less than or equal to {_MAX_INDEXED_PARALLELISM} when completion mode is Indexed"
+        yield invalid_field("spec.parallelism", spec["parallelism"], detail)
+
+
+def _validate_hostnames(job: Object) -> Iterator[FieldError]:
+    """Require that the name of an indexed job, with an index, can be the hostname of a pod."""
+    completions = job["spec"].get("completions") or 0
+    if job["spec"]["completionMode"] != "Indexed" or not completions:
+        return
+    hostname = f"{job['metadata']['name']}-{completions - 1}"
+    if name_problem(hostname, DNS_LABEL_RULE):
+        detail = f"will not able to create pod with invalid DNS label: {hostname}"
+        yield invalid_field("metadata.name", job["metadata"]["name"], detail)
+
+
+def _validate_update(job: Object, old: Object) -> list[FieldError]:
+    spec, old_spec = job["spec"], old["spec"]
+    errors = immutable_field_errors(spec, old_spec, *_IMMUTABLE_FIELDS)
+    is_indexed = spec["completionMode"] == "Indexed"
+    # An indexed job may be resized as long as completions and parallelism are equal.
+    if not (is_indexed and spec.get("completions") == spec["parallelism"] and old_spec.get("completions") is not None):
+        errors += immutable_field_errors(spec, old_spec, "completions")
+    if _immutable_template(spec["template"], old) != _immutable_template(old_spec["template"], old):
+        errors.append(invalid_field("spec.template", spec["template"], "field is immutable"))
+    return errors
+
+
+def _immutable_template(template: Object, old: Object) -> Object:
+    """Return a template without what an update may change, which is nothing unless the job is stopped."""
+    status, result = old.get("status") or {}, deep_copy(template)
+    conditions = status.get("conditions") or ()
+    is_suspended = any(each.get("type") == "Suspended" and each.get("status") == "True" for each in conditions)
+    is_stopped = old["spec"].get("suspend") and (is_suspended or not status.get("startTime"))
+    if is_stopped and not status.get("active"):
+        for field in _SCHEDULING_FIELDS:
+            result["spec"].pop(field, None)
+        result.pop("metadata", None)
+        for group in ("initContainers", "containers"):
+            for container in result["spec"].get(group) or ():
+                container.pop("resources", None)
+    return dict(result)
+
+
+def _validate_status_update(job: Object, old: Object) -> Iterator[FieldError]:
+    """Keep a status consistent: controllers named by `managedBy` write it, too."""
+    status, previous = job.get("status") or {}, old.get("status") or {}
+    true, was_true = _true_conditions(status), _true_conditions(previous)
+    path = "status.conditions"
+    for condition in ("Failed", "Complete", "FailureTarget", "SuccessCriteriaMet"):
+        if condition in was_true and condition not in true:
+            yield invalid_field(path, None, f"cannot disable the terminal {condition}=True condition")
+    if "Complete" in true and "Failed" in true:
+        yield invalid_field(path, None, "cannot set Complete=True and Failed=true conditions")
+    for condition, target in (("Failed", "FailureTarget"), ("Complete", "SuccessCriteriaMet")):
+        if condition in true and condition not in was_true and target not in true:
+            detail = f"cannot set {condition}=True condition without the {target}=true condition"
+            yield invalid_field(path, None, detail)
+    for field in ("active", "ready", "succeeded", "failed", "terminating"):
+        if (status.get(field) or 0) < 0:
+            yield invalid_field(f"status.{field}", status[field], "must be greater than or equal to 0")
+    if (status.get("failed") or 0) < (previous.get("failed") or 0):
+        yield invalid_field("status.failed", status.get("failed", 0), "cannot decrease the failed counter")
+
+
+def _true_conditions(status: Object) -> set[str]:
+    return {each.get("type", "") for each in status.get("conditions") or () if each.get("status") == "True"}
