@@ -29,6 +29,9 @@ from pliant.embedded.apiserver.http.request_info import RequestInfo, parse_reque
 from pliant.embedded.apiserver.http.responses import error_response
 from pliant.embedded.apiserver.protobuf.media_types import accepts_only_protobuf
 from pliant.embedded.apiserver.protobuf.responses import to_protobuf_reply
+from pliant.embedded.apiserver.quota.limit_ranger import LimitRanger
+from pliant.embedded.apiserver.quota.quota_admission import QuotaAdmission
+from pliant.embedded.apiserver.quota.usage_updates import QuotaUsageUpdater
 from pliant.embedded.apiserver.streaming import logs, node_logs, sessions
 from pliant.embedded.registry.discovery import DiscoveryHandler
 from pliant.embedded.registry.kind_registry import KindRegistry
@@ -69,7 +72,7 @@ class ApiServer:
         self.authorizer = Authorizer(store, authorization_mode)
         self._aggregator = ClusterRoleAggregator(store)
         write_authorizer = WriteAuthorizer(self.authorizer)
-        self.admission_plugins = AdmissionPlugins()  # in the order of kube-apiserver
+        self.admission_plugins = AdmissionPlugins(LimitRanger(), QuotaAdmission())  # in the order of kube-apiserver
         self._writer = ObjectWriter(
             store, Admission(self._cluster_ips), self.admission_plugins, write_authorizer, clock, rng or random.Random()
         )
@@ -86,13 +89,14 @@ class ApiServer:
         rng: random.Random | None = None,
         authorization_mode: AuthorizationMode = AuthorizationMode.ALWAYS_ALLOW,
     ) -> AsyncIterator[ApiServer]:
-        """Start an API server with its garbage collector, the expiry of events and the aggregation of roles."""
+        """Start an API server with garbage collection, expiry of events, aggregated roles and the usage of quotas."""
         api = cls(store, registry, clock, log_source=log_source, rng=rng, authorization_mode=authorization_mode)
         await api.initialize_from_store()
         try:
             async with asyncio.TaskGroup() as tasks:
-                loops = (GarbageCollector(store, clock).run(), EventExpiry(store).run(), api._aggregator.run())
-                background = [tasks.create_task(loop) for loop in loops]
+                quotas = QuotaUsageUpdater(store, registry, clock)
+                loops = (GarbageCollector(store, clock), EventExpiry(store), api._aggregator, quotas)
+                background = [tasks.create_task(loop.run()) for loop in loops]
                 try:
                     yield api
                 finally:

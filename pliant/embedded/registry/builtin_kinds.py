@@ -17,6 +17,7 @@ from pliant.embedded.registry.conversions import (
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.registry.pod_columns import POD_COLUMNS
 from pliant.embedded.registry.pod_schema_rules import PORT_RANGE, PREEMPTION_POLICY, PROTOCOL, pod_spec_rules
+from pliant.embedded.registry.quota_kinds import quota_kinds
 from pliant.embedded.registry.schema_rules import SchemaRules, add_schema_rules
 from pliant.embedded.registry.tables import TableColumn
 from pliant.embedded.registry.workload_kinds import workload_kinds
@@ -123,6 +124,7 @@ def builtin_kinds() -> tuple[Kind, ...]:
         ),
         _builtin_kind("scheduling.k8s.io", "PriorityClass", columns.PRIORITY_CLASS_COLUMNS, short_names=("pc",)),
         *workload_kinds(),
+        *quota_kinds(),
         *rbac_kinds(),
         *review_kinds(),
         *pod_group_kinds(),

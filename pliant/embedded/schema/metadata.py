@@ -66,6 +66,10 @@ _KEY_MESSAGE = (
     "and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', "
     f"regex used for validation is '{_NAME_PATTERN}')"
 )
+_QUALIFIED_NAME_MESSAGE = (
+    _KEY_MESSAGE.replace("name part", "a valid label key")
+    + " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+)
 _LABEL_VALUE_MESSAGE = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
     "and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', "
@@ -108,6 +112,8 @@ def name_problem(name: str, rule: NameRule) -> str:
 @lru_cache(maxsize=4096)
 def qualified_name_problem(key: str) -> str:
     """Return what is wrong with the key of a label or annotation; empty if it is valid."""
+    if key.count("/") > 1:
+        return _QUALIFIED_NAME_MESSAGE
     prefix, slash, name = key.rpartition("/")
     if slash and not prefix:
         return "prefix part must be non-empty"

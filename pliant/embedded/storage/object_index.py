@@ -86,6 +86,14 @@ class ObjectIndex:
             self._lists[resource] = self._find_objects(resource, names)
         return self._lists[resource]
 
+    def has_objects(self, resource: str, namespace: str) -> bool:
+        """Return whether a namespace has objects of a resource, in logarithmic time."""
+        names = self._names.get(resource)
+        if not names:
+            return False
+        position = bisect_left(names, (namespace, ""))
+        return position < len(names) and names[position][0] == namespace
+
     def _find_objects(self, resource: str, names: Iterable[tuple[str, str]]) -> list[StoredObject]:
         return [self._objects[ObjectKey(resource, *name)] for name in names]
 

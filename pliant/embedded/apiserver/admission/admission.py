@@ -25,6 +25,8 @@ from pliant.embedded.apiserver.http.errors import (
     required_field,
     unsupported_value,
 )
+from pliant.embedded.apiserver.quota.limit_range_objects import set_limit_range_defaults, validate_limit_range
+from pliant.embedded.apiserver.quota.resource_quota_objects import validate_resource_quota
 from pliant.embedded.registry.conversions import EVENTS_CONVERSION
 from pliant.embedded.registry.crds import apply_crd_defaults, validate_crd
 from pliant.embedded.registry.kinds import Kind
@@ -54,6 +56,7 @@ class Admission:
             "/secrets": _merge_string_data,
             "/persistentvolumeclaims": _set_pvc_defaults,
             "/namespaces": _add_namespace_name_label,
+            "/limitranges": set_limit_range_defaults,
             "/services": self._set_service_defaults,
             priority_classes.PRIORITY_CLASSES_RESOURCE_KEY: priority_classes.set_priority_class_defaults,
             CRDS_RESOURCE_KEY: apply_crd_defaults,
@@ -66,6 +69,8 @@ class Admission:
             "/configmaps": _validate_secret_or_config_map,
             "/events": _validate_event,
             "/persistentvolumeclaims": _validate_pvc,
+            "/limitranges": validate_limit_range,
+            "/resourcequotas": validate_resource_quota,
             DISRUPTION_BUDGETS_RESOURCE_KEY: validate_disruption_budget,
             "/services": self._validate_service,
             priority_classes.PRIORITY_CLASSES_RESOURCE_KEY: priority_classes.validate_priority_class,

@@ -1,0 +1,1 @@
+"""LimitRanges and ResourceQuotas: limits of the resources of containers, pods, claims and namespaces."""
