@@ -83,6 +83,7 @@ def test_writes_name_their_parameters_and_their_body(document: dict[str, Any]) -
         "dryRun",
         "fieldManager",
         "fieldValidation",
+        "force",
     ]
     assert "application/apply-patch+yaml" in patch["consumes"]
     assert "application/strategic-merge-patch+json" not in patch["consumes"]
@@ -149,7 +150,9 @@ def test_the_protobuf_form_says_the_same(document: dict[str, Any]) -> None:
         bodies += content.get(1, ())
         others += content.get(2, ())
     assert [fields(body)[2] for body in bodies] == [[b"body"]]
-    assert [fields(fields(each)[3][0])[4] for each in others] == [[b"dryRun"], [b"fieldManager"], [b"fieldValidation"]]
+    assert [fields(fields(each)[3][0])[4] for each in others] == [
+        [name.encode()] for name in ("dryRun", "fieldManager", "fieldValidation", "force")
+    ]
 
 
 def test_all_keywords_of_a_crd_can_be_encoded() -> None:

@@ -113,11 +113,11 @@ def schema_ref(name: str) -> dict[str, str]:
 def object_schema(kind: Kind) -> dict[str, Any]:
     """Return the definition of a kind from its schema."""
     openapi = kind.schema.openapi if kind.schema is not None else {"x-kubernetes-preserve-unknown-fields": True}
-    schema = with_object_metadata(openapi)
-    schema["properties"]["metadata"] = {"allOf": [schema_ref(_OBJECT_META)], "default": {}}
+    schema = with_object_metadata(_with_types(openapi))
+    schema["properties"]["metadata"] = {"allOf": [schema_ref(_OBJECT_META)]}
     if not schema["required"]:
         del schema["required"]
-    return schema | {GVK_EXTENSION: [gvk(kind)]}
+    return schema | _extensions(kind, kind.kind)
 
 
 def list_schema(kind: Kind) -> dict[str, Any]:
@@ -129,7 +129,32 @@ def list_schema(kind: Kind) -> dict[str, Any]:
             "apiVersion": {"type": "string"},
             "items": {"type": "array", "items": schema_ref(definition_name(kind))},
             "kind": {"type": "string"},
-            "metadata": schema_ref(_LIST_META),
+            "metadata": {"allOf": [schema_ref(_LIST_META)]},
         },
-        GVK_EXTENSION: [gvk(kind, kind.list_kind)],
+        **_extensions(kind, kind.list_kind),
     }
+
+
+def _extensions(kind: Kind, name: str) -> dict[str, Any]:
+    fields = [{"fieldPath": field} for field in kind.selectable_fields]
+    selectable = {"x-kubernetes-selectable-fields": fields} if fields else {}
+    return {GVK_EXTENSION: [gvk(kind, name)], **selectable}
+
+
+def _with_types(schema: Any) -> Any:
+    """Return a copy of the schema of a CRD, with types of int-or-string fields and metadata of embedded objects."""
+    if not isinstance(schema, dict):
+        return schema
+    copy = dict(schema)
+    for keyword in ("items", "additionalProperties"):
+        if keyword in schema:
+            copy[keyword] = _with_types(schema[keyword])
+    if "properties" in schema:
+        copy["properties"] = {name: _with_types(child) for name, child in schema["properties"].items()}
+    if schema.get("x-kubernetes-int-or-string"):
+        copy.setdefault("anyOf", [{"type": "integer"}, {"type": "string"}])
+    if schema.get("x-kubernetes-embedded-resource"):
+        types = {"kind": {"type": "string"}, "apiVersion": {"type": "string"}}
+        copy["properties"] = {**copy.get("properties", {}), **types, "metadata": {"allOf": [schema_ref(_OBJECT_META)]}}
+        copy["required"] = [*(name for name in copy.get("required", ()) if name not in types), *types]
+    return copy

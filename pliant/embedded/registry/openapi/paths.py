@@ -107,9 +107,12 @@ def _operation(content: _Content, action: str, response_definition: str | None) 
 
 def _write_operation(content: _Content, action: str, media_types: tuple[str, ...]) -> dict[str, Any]:
     schema = {"type": "object"} if action == "patch" else schema_ref(content.definition)
+    parameters = [_query_parameter(name) for name in _WRITE_PARAMETERS]
+    if action == "patch":
+        parameters.append(_query_parameter("force", "boolean"))
     return {
         **_operation(content, action, content.definition),
-        "parameters": [_query_parameter(name) for name in _WRITE_PARAMETERS],
+        "parameters": parameters,
         "requestBody": {"content": {media_type: {"schema": schema} for media_type in media_types}},
     }
 
@@ -123,5 +126,5 @@ def _path_parameter(name: str) -> dict[str, Any]:
     return {"name": name, "in": "path", "required": True, "schema": {"type": "string", "uniqueItems": True}}
 
 
-def _query_parameter(name: str) -> dict[str, Any]:
-    return {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
+def _query_parameter(name: str, value_type: str = "string") -> dict[str, Any]:
+    return {"name": name, "in": "query", "schema": {"type": value_type, "uniqueItems": True}}
