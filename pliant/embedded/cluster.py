@@ -35,6 +35,7 @@ from pliant.embedded.controllers.node_lifecycle import (
 from pliant.embedded.controllers.pod_gc import PodGarbageCollector
 from pliant.embedded.controllers.taints import NodeConditionTaintController, TaintEvictionController
 from pliant.embedded.controllers.volume_claims import VolumeClaimController, VolumeClaimView
+from pliant.embedded.controllers.workloads.manager import WorkloadManager
 from pliant.embedded.kubelet.environment.base_environment import base_environment
 from pliant.embedded.kubelet.environment.config_objects import ConfigMetadataView
 from pliant.embedded.kubelet.environment.variables import CONFIG_MAP_KIND, SECRET_KIND
@@ -274,6 +275,7 @@ async def _run_control_plane(
     )
     controllers: tuple[BackgroundTask, ...] = (
         *(kubelet, supervisor, slices, budgets, kubernetes_service, claims, scheduler.pod_groups, *retained_logs),
+        WorkloadManager(client, clock, api.store),
         *node_handlers,
         *informers,
     )

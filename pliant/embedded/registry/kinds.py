@@ -40,7 +40,7 @@ class Kind:
     has_status: bool = False
     has_generation: bool = False
     counts_annotations: bool = False
-    """A change of its annotations increments the generation, too."""
+    """A change of its annotations, except of the one that its controller writes, increments the generation, too."""
     selectable_fields: tuple[str, ...] = ()
     """Fields that field selectors may use in addition to metadata.name and metadata.namespace."""
     is_custom: bool = False

@@ -129,12 +129,17 @@ _SCHEDULER_RULES: Final = (
 )
 _CONTROLLER_RULES: Final = (
     _rule("*", "*", ("list", "watch")),
-    _rule(_EVENT_GROUPS, "events", ("create", "patch", "update")),
+    _rule(_EVENT_GROUPS, "events", ("create", "get", "patch", "update")),
     _rule("", "nodes", ("create", "delete", "get", "patch")),
-    _rule("", "pods", ("delete", "get")),
+    _rule("", "pods", ("create", "delete", "get", "patch")),
     _rule("", "persistentvolumeclaims", ("get", "patch")),
     _rule("", "services", ("create", "get", "patch")),
     _rule("", "nodes/status persistentvolumeclaims/status pods/status", ("patch",)),
+    _rule("apps", "deployments", ("get", "patch")),
+    _rule("apps", "replicasets", ("create", "delete", "get", "patch")),
+    _rule("apps", "deployments/finalizers deployments/status replicasets/finalizers replicasets/status", ("update",)),
+    _rule("batch", "jobs", ("delete", "get", "patch")),
+    _rule("batch", "jobs/finalizers jobs/status", ("update",)),
     _rule("discovery.k8s.io", "endpointslices", ("create", "delete", "get", "patch")),
     _rule("policy", "poddisruptionbudgets/status", ("patch",)),
 )

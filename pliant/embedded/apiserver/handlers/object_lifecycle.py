@@ -13,6 +13,7 @@ from pliant.kube.timestamps import format_timestamp
 
 PODS_RESOURCE_KEY = "/pods"
 NAMESPACES_RESOURCE_KEY = "/namespaces"
+DEPLOYMENT_REVISION_ANNOTATION = "deployment.kubernetes.io/revision"
 FOREGROUND_FINALIZER = "foregroundDeletion"
 ORPHAN_FINALIZER = "orphan"
 DEFAULT_POD_GRACE_SECONDS = 30
@@ -117,4 +118,8 @@ def _generation_fields(kind: Kind, obj: Object) -> dict[str, Any]:
     """Return the fields of an object whose changes increment its generation."""
     ignored = {"apiVersion", "kind", "metadata", *(("status",) if kind.has_status else ())}
     fields = {field: value for field, value in obj.items() if field not in ignored}
-    return {**fields, "annotations": obj["metadata"].get("annotations")} if kind.counts_annotations else fields
+    if not kind.counts_annotations:
+        return fields
+    annotations = dict(obj["metadata"].get("annotations") or {})
+    annotations.pop(DEPLOYMENT_REVISION_ANNOTATION, None)
+    return {**fields, "annotations": annotations}
