@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pliant.kube.resources import CONFIG_MAPS, NODES
+from pliant.kube.resources import CONFIG_MAPS, NODES, RESOURCE_QUOTAS
 from tests.scenarios.jobs import FOREVER, Manifest, group, job
-from tests.scenarios.messages import exited, start_problems, text_of
+from tests.scenarios.messages import create_errors, exited, start_problems, text_of
 from tests.scenarios.nodes import PAPER, Ends, Runs, Stuck, paper_nodes
 from tests.scenarios.scene import Scene
 
@@ -77,6 +77,36 @@ async def test_an_image_that_cannot_be_pulled_is_the_first_cause_of_what_follows
         assert "trian:1" in text_of(first, "problem")
         assert second == exited("worker-1", 1)
         assert [each["replica"] for each in status["failures"]] == ["worker-1"]
+
+
+@pytest.mark.on_real
+async def test_a_job_waits_for_its_quota_and_runs_when_it_is_raised(scene: Scene) -> None:
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "quota"},
+        "spec": {"hard": {"pods": "0"}},
+    }
+    await scene.client.create(RESOURCE_QUOTAS, scene.namespace, quota)
+    await quota_in_effect(scene)
+    async with paper_nodes(scene) as nodes:
+        nodes.behaviour = lambda pod: Ends(0)
+        await scene.submit(job("t", {"worker": nodes.place(group(FOREVER, 2))}))
+        refusal = "exceeded quota: quota, requested: pods=1, used: pods=0, limited: pods=0"
+        await scene.until(
+            lambda: any(refusal in each for each in create_errors(scene.message("t")).values()), "the quota named"
+        )
+        assert scene.phase("t") == "Pending"
+        raised = {"spec": {"hard": {"pods": "2"}}}
+        await scene.client.patch(RESOURCE_QUOTAS, scene.namespace, "quota", raised)
+        await scene.until_phase("t", "Succeed")
+
+
+async def quota_in_effect(scene: Scene) -> None:
+    """Wait until the usage of the quota is known: before, it limits nothing."""
+    async for change in scene.client.watch(RESOURCE_QUOTAS, scene.namespace, resource_version="0"):
+        if change.object is not None and "used" in (change.object.get("status") or {}):
+            return
 
 
 async def test_one_member_without_a_place_keeps_the_job_from_running(scene: Scene) -> None:
