@@ -33,6 +33,7 @@ class PodSpecView(SchedulingPodSpec, frozen=True):
     preemption_policy: str = "PreemptLowerPriority"
     containers: tuple[ContainerView, ...] = ()
     init_containers: tuple[ContainerView, ...] = ()
+    ephemeral_containers: tuple[ContainerView, ...] = ()
 
 
 class PodStatusView(_ViewStruct, frozen=True):

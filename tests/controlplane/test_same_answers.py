@@ -17,6 +17,7 @@ from pliant.runtime.clock import SystemClock
 from tests.controlplane.budgets import budget_exchanges
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.comparison import Conversation
+from tests.controlplane.debugging import debug_exchanges
 from tests.controlplane.exchange import SPACE
 from tests.controlplane.importance import priority_exchanges
 from tests.controlplane.kinds import kind_exchanges
@@ -71,6 +72,7 @@ async def differences(real: Transport, embedded: Transport) -> dict[str, tuple[o
         *priority_exchanges(),
         *budget_exchanges(),
         *lifecycle_exchanges(),
+        *debug_exchanges(),
     ):
         answers = await there.answer(exchange), await here.answer(exchange)
         if answers[0] != answers[1]:

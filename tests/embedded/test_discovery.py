@@ -78,6 +78,7 @@ def test_the_core_group_is_told_apart(registry: KindRegistry) -> None:
         "eviction",
         "exec",
         "attach",
+        "ephemeralcontainers",
         "portforward",
     }
 

@@ -41,6 +41,8 @@ class _ShimProcess:
         self.pod_uid = pod_uid
         self.name = name
         self.pid = pid
+        self.pid_namespace_pid = pid
+        """The first process of the PID namespace, which is another shim for an ephemeral container with a target."""
         self.request_id = request_id
         self.program = program
         """The program of a container; None for a session."""
@@ -135,11 +137,16 @@ class AgentServer:
         pod = self._pods.get(pod_uid)
         if pod is None or pod.removal_request_id is not None:
             return {"error": "the pod is being removed"}
+        target = self._find_shim(pod_uid, config["target_run"]) if config.get("target_run") else None
+        if config.get("target_run") and (target is None or not target.is_started):
+            return {"error": "the target container is not running"}
         config["cgroup"] = self._cgroups.create_cgroup(f"{pod_uid}.{name}", config) if self._cgroups else ""
-        pid, report_fd = self._isolation.start_container(config, pod.sandbox)
+        target_pid = target.pid_namespace_pid if target is not None else None
+        pid, report_fd = self._isolation.start_container(config, pod.sandbox, target_pid)
         program = Program(argv=[], env=config["env"], working_dir=config["working_dir"])
         shim = _ShimProcess(pod_uid, name, pid, request["id"], program)
         shim.cgroup = config["cgroup"]
+        shim.pid_namespace_pid = target_pid or pid
         self._register_shim(shim, report_fd)
         return None
 
@@ -153,7 +160,8 @@ class AgentServer:
             has_terminal = request["tty"]
             if has_terminal:
                 program["env"] = {"TERM": "xterm", **program["env"]}
-            pid, report_fd = self._isolation.start_session(program, container.pid, streams, has_terminal=has_terminal)
+            pids = container.pid, container.pid_namespace_pid
+            pid, report_fd = self._isolation.start_session(program, pids, streams, has_terminal=has_terminal)
         finally:
             for fd in streams:
                 os.close(fd)
@@ -189,8 +197,9 @@ class AgentServer:
     def _signal_pod(self, request: JsonMessage) -> JsonMessage:
         pod = self._pods.get(request["pod"])
         for report_fd in pod.report_fds.values() if pod else ():
-            if self._shims[report_fd].program is not None:
-                self._isolation.signal_container(self._shims[report_fd].pid, request["signal"])
+            shim = self._shims[report_fd]
+            if shim.program is not None and shim.pid == shim.pid_namespace_pid:
+                self._isolation.signal_container(shim.pid, request["signal"])
         return {}
 
     def _remove_pod(self, request: JsonMessage) -> JsonMessage | None:

@@ -21,6 +21,7 @@ from pliant.embedded.apiserver.authorization.reviews import REVIEW_API_GROUPS, a
 from pliant.embedded.apiserver.authorization.write_authorizer import WriteAuthorizer
 from pliant.embedded.apiserver.garbage_collection import EventExpiry, GarbageCollector
 from pliant.embedded.apiserver.handlers import deletion, get_list, pod_subresources, resource_metrics, scale
+from pliant.embedded.apiserver.handlers.ephemeral_containers import update_ephemeral_containers
 from pliant.embedded.apiserver.handlers.object_lifecycle import NAMESPACES_RESOURCE_KEY
 from pliant.embedded.apiserver.handlers.watch import open_watch
 from pliant.embedded.apiserver.handlers.writes import ObjectWriter
@@ -42,7 +43,7 @@ from pliant.kube.transport.base import Reply, Request, StreamReply
 from pliant.runtime.clock import Clock
 
 _SPECIAL_SUBRESOURCES = frozenset(
-    {"log", "binding", "scale", "exec", "attach", "eviction", "portforward", "proxy", "token"}
+    {"log", "binding", "scale", "exec", "attach", "eviction", "portforward", "proxy", "token", "ephemeralcontainers"}
 )
 
 
@@ -223,6 +224,10 @@ class ApiServer:
                 return await node_logs.read_node_logs(self.store.committed, info, self.node_log_source, self._clock)
             case "binding", "POST":
                 return await pod_subresources.bind_pod(self.store, info, self.admission_plugins, self._clock)
+            case "ephemeralcontainers", "GET":
+                return get_list.get_object(self.store.committed, info, self._clock.now())
+            case "ephemeralcontainers", "PUT" | "PATCH":
+                return await update_ephemeral_containers(self._writer, info)
             case "scale", "GET":
                 return scale.get_scale(self.store.committed, info)
             case "scale", "PUT" | "PATCH":

@@ -77,6 +77,8 @@ class Kubelet:
             if self._is_shutting_down or (new.is_finished and new.metadata.deletion_timestamp is None):
                 return
             tracked = self._track_pod(new)
+        if new.spec.ephemeral_containers:
+            tracked.worker.ephemeral_containers.request(len(new.spec.ephemeral_containers))
         if new.metadata.deletion_timestamp is not None:
             self._terminate_pod(tracked, new.metadata)
 

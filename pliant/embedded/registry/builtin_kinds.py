@@ -52,7 +52,9 @@ EXTRA_SCHEMA_KEYWORDS: Final[dict[str, SchemaRules]] = {
 
 _NAME_RULES: Final[dict[str, NameRule]] = {"Namespace": DNS_LABEL_RULE, "Service": DNS_1035_LABEL_RULE}
 _CLUSTER_SCOPED: Final = ("Namespace", "Node", "PriorityClass", "CustomResourceDefinition")
-_POD_SUBRESOURCES: Final = ("status", "log", "binding", "eviction", "exec", "attach", "portforward")
+_POD_SUBRESOURCES: Final = (
+    *("status", "log", "binding", "eviction", "exec", "attach", "portforward", "ephemeralcontainers"),
+)
 _REFERENCE_FIELDS: Final = ("apiVersion", "fieldPath", "kind", "name", "namespace", "resourceVersion", "uid")
 _SELECTABLE_FIELDS: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("", "Event"): (

@@ -77,6 +77,6 @@ def pod_spec_rules(spec_path: str) -> SchemaRules:
         "activeDeadlineSeconds": {"minimum": 1},
         **{f"volumes[].{path}": keywords for path, keywords in _VOLUME_RULES.items()},
     }
-    for group in ("containers", "initContainers"):
+    for group in ("containers", "initContainers", "ephemeralContainers"):
         rules |= {f"{group}[].{path}": keywords for path, keywords in _CONTAINER_RULES.items()}
     return {f"{spec_path}.{path}": keywords for path, keywords in rules.items()}

@@ -48,3 +48,5 @@ class ContainerConfig(Program, ResourceLimits):
     stdin_path: NotRequired[str]
     """A named pipe for the input of the program or its terminal."""
     tty: NotRequired[bool]
+    target_run: NotRequired[str]
+    """The run of the pod whose processes the container sees: it shares its PID namespace."""

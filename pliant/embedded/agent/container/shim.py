@@ -152,6 +152,7 @@ def run_container_shim(config: ContainerConfig, namespaces: ContainerNamespaces,
         main_pid, failure = process.start_program(
             config, has_terminal=has_terminal, dies_with_parent=dies_with_parent, before_exec=prepare
         )
+        namespaces.note_main_process(main_pid)
         stdio.close_container_end()
         process.redirect_streams_to_null()
         process.report_start_result(report_fd, failure)

@@ -28,6 +28,9 @@ class ContainerNamespaces:
     def setup_rootfs(self) -> None:
         """Build the root file system of the program, unless it exists."""
 
+    def note_main_process(self, pid: int) -> None:
+        """Note the pid of the program, as the shim sees it."""
+
     def kill_container_processes(self) -> None:
         """Kill every process of the container except the shim, where these processes can be identified."""
 
@@ -62,15 +65,50 @@ class NewNamespaces(ContainerNamespaces):
         return process_usage.list_namespace_pids()
 
 
+class TargetNamespaces(NewNamespaces):
+    """New namespaces for an ephemeral container, except the PID namespace, which is that of another container.
+
+    The shim stays outside of this PID namespace. The kernel kills the program when the other container ends.
+    """
+
+    needs_parent_death_signal = True
+
+    def __init__(
+        self, target_pidfd: int, pod_namespaces: Sequence[tuple[int, int]], rootfs_dir: str, mounts: Sequence[Mount]
+    ) -> None:
+        super().__init__(pod_namespaces, rootfs_dir, mounts)
+        self._target_pidfd = target_pidfd
+        self._main_pid = 0
+
+    def prepare_shim(self) -> None:
+        syscalls.setns(self._target_pidfd, syscalls.CLONE_NEWPID)
+        os.close(self._target_pidfd)
+        super().prepare_shim()
+
+    def note_main_process(self, pid: int) -> None:
+        self._main_pid = pid
+
+    def kill_container_processes(self) -> None:
+        """Kill the process group of the program; other processes belong to the other container."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._main_pid, signal.SIGKILL)
+
+    def list_container_pids(self) -> list[str]:
+        return []
+
+
 class JoinedNamespaces(ContainerNamespaces):
     """The namespaces of a running container, for a session; the session's shim stays outside."""
 
-    def __init__(self, container_pidfd: int) -> None:
+    def __init__(self, container_pidfd: int, pid_namespace_pidfd: int) -> None:
         self._container_pidfd = container_pidfd
+        self._pid_namespace_pidfd = pid_namespace_pidfd
 
     def prepare_shim(self) -> None:
-        syscalls.setns(self._container_pidfd, syscalls.CONTAINER_NAMESPACE_FLAGS)
-        os.close(self._container_pidfd)
+        syscalls.setns(self._pid_namespace_pidfd, syscalls.CLONE_NEWPID)
+        syscalls.setns(self._container_pidfd, syscalls.CONTAINER_NAMESPACE_FLAGS & ~syscalls.CLONE_NEWPID)
+        for pidfd in {self._container_pidfd, self._pid_namespace_pidfd}:
+            os.close(pidfd)
 
 
 class HostNamespaces(ContainerNamespaces):

@@ -55,12 +55,12 @@ class HostIsolation:
     def remove_sandbox(self, sandbox: Sandbox) -> None:
         """Do nothing: the sandbox is only an address."""
 
-    def start_container(self, config: ContainerConfig, sandbox: Sandbox) -> ShimHandle:
+    def start_container(self, config: ContainerConfig, sandbox: Sandbox, target_pid: int | None) -> ShimHandle:
         config["env"][process_tree.AGENT_ID_VARIABLE] = self._agent_id
         return fork_container_shim(config, self._namespaces)
 
     def start_session(
-        self, program: Program, container_pid: int, stdio_fds: Sequence[int], *, has_terminal: bool
+        self, program: Program, container_pids: tuple[int, int], stdio_fds: Sequence[int], *, has_terminal: bool
     ) -> ShimHandle:
         return fork_session_shim(program, self._namespaces, stdio_fds, has_terminal=has_terminal)
 

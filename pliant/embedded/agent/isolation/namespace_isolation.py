@@ -11,15 +11,15 @@ import marshal
 import os
 import signal
 import socket
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import NoReturn
 
 from pliant.embedded.agent import syscalls
 from pliant.embedded.agent.container.config import ContainerConfig, Program
 from pliant.embedded.agent.container.process import START_FAILED_EXIT_CODE, ShimHandle, close_other_descriptors
-from pliant.embedded.agent.container.shim import fork_session_shim, run_container_shim
-from pliant.embedded.agent.isolation.container_namespaces import JoinedNamespaces, NewNamespaces
+from pliant.embedded.agent.container.shim import fork_container_shim, fork_session_shim, run_container_shim
+from pliant.embedded.agent.isolation.container_namespaces import JoinedNamespaces, NewNamespaces, TargetNamespaces
 from pliant.embedded.agent.isolation.rootfs import open_beneath
 from pliant.embedded.agent.network.sandbox import PodBridge, Sandbox
 
@@ -45,23 +45,27 @@ class NamespaceIsolation:
     def remove_sandbox(self, sandbox: Sandbox) -> None:
         self._network.remove_sandbox(sandbox)
 
-    def start_container(self, config: ContainerConfig, sandbox: Sandbox) -> ShimHandle:
+    def start_container(self, config: ContainerConfig, sandbox: Sandbox, target_pid: int | None) -> ShimHandle:
+        """Start a container, in the PID namespace whose first process is `target_pid`, or in a new one."""
         for mount in config["mounts"]:
             if mount.get("memory_name"):
                 os.makedirs(sandbox.memory_dir, exist_ok=True)
                 os.close(open_beneath(sandbox.memory_dir, mount["memory_name"], create=True))
                 mount["source"] = f"{sandbox.memory_dir}/{mount['memory_name']}"
                 mount["beneath"] = sandbox.memory_dir
-        return self._prefork_pool.start_container(config, sandbox.namespaces)
+        if target_pid is None:
+            return self._prefork_pool.start_container(config, sandbox.namespaces)
+        with _open_pidfd(target_pid) as pidfd:
+            namespaces = TargetNamespaces(pidfd, sandbox.namespaces, self._rootfs_dir, config["mounts"])
+            return fork_container_shim(config, namespaces)
 
     def start_session(
-        self, program: Program, container_pid: int, stdio_fds: Sequence[int], *, has_terminal: bool
+        self, program: Program, container_pids: tuple[int, int], stdio_fds: Sequence[int], *, has_terminal: bool
     ) -> ShimHandle:
-        pidfd = os.pidfd_open(container_pid)
-        try:
-            return fork_session_shim(program, JoinedNamespaces(pidfd), stdio_fds, has_terminal=has_terminal)
-        finally:
-            os.close(pidfd)
+        """Start a command in a container, given the pid of its shim and the first process of its PID namespace."""
+        with _open_pidfd(container_pids[0]) as pidfd, _open_pidfd(container_pids[1]) as pid_namespace_pidfd:
+            namespaces = JoinedNamespaces(pidfd, pid_namespace_pidfd)
+            return fork_session_shim(program, namespaces, stdio_fds, has_terminal=has_terminal)
 
     def signal_container(self, shim_pid: int, signal_number: int) -> None:
         """Send a signal to all processes of a container except its shim, in one step that no fork can escape."""
@@ -98,6 +102,15 @@ class NamespaceIsolation:
             syscalls.mount("proc", directory, "proc", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
             self._proc_dir = directory
         return self._proc_dir
+
+
+@contextmanager
+def _open_pidfd(pid: int) -> Iterator[int]:
+    pidfd = os.pidfd_open(pid)
+    try:
+        yield pidfd
+    finally:
+        os.close(pidfd)
 
 
 def _enter_and_signal(container_pidfd: int, signal_number: int) -> None:

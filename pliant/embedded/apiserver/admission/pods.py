@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pliant.embedded.apiserver.admission.ephemeral_containers import forbid_on_create, validate_ephemeral_containers
 from pliant.embedded.apiserver.admission.volume_paths import validate_volume_paths
 from pliant.embedded.apiserver.http.errors import (
     duplicate_value,
@@ -19,7 +20,7 @@ from pliant.schemas.quantity import parse_quantity
 
 _QOS_RESOURCES = ("cpu", "memory")
 _DEFAULT_TOLERATION_SECONDS = 300
-_FORBIDDEN_POD_UPDATE_MESSAGE = (
+FORBIDDEN_POD_UPDATE_MESSAGE = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
@@ -54,7 +55,7 @@ def set_pod_defaults(pod: Object, old: Object | None) -> None:
 
 def set_pod_spec_defaults(spec: Object) -> None:
     """Set the defaults of pods and pod templates that are not in the schema."""
-    for _, container in _iter_containers(spec):
+    for container in (*(each for _, each in _iter_containers(spec)), *(spec.get("ephemeralContainers") or ())):
         image = str(container.get("image") or "")
         is_pinned = "@" in image or (":" in image.rpartition("/")[2] and not image.endswith(":latest"))
         container.setdefault("imagePullPolicy", "IfNotPresent" if is_pinned else "Always")
@@ -72,9 +73,9 @@ def validate_pod(pod: Object, old: Object | None) -> list[FieldError]:
     spec = pod["spec"]
     if old is not None:
         if spec == old["spec"] or _without_mutable_fields(spec) == _without_mutable_fields(old["spec"]):
-            return []
-        return [forbidden_field("spec", _FORBIDDEN_POD_UPDATE_MESSAGE)]
-    return validate_pod_spec(spec)
+            return list(validate_ephemeral_containers(pod, old))
+        return [forbidden_field("spec", FORBIDDEN_POD_UPDATE_MESSAGE)]
+    return list(forbid_on_create(pod)) + validate_pod_spec(spec)
 
 
 def validate_pod_spec(spec: Object) -> list[FieldError]:
@@ -136,7 +137,7 @@ def _without_mutable_fields(spec: Object) -> Object:
     for _, container in _iter_containers(immutable):
         container.pop("image", None)
         container.pop("imagePullPolicy", None)
-    for field in ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds"):
+    for field in ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "ephemeralContainers"):
         immutable.pop(field, None)
     return dict(immutable)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Callable
+from typing import Any
 
 from pliant.embedded.apiserver.admission.admission import CRDS_RESOURCE_KEY, Admission
 from pliant.embedded.apiserver.admission.plugins import ADMIT_ALL, AdmissionPlugins, Admitter, Operation
+from pliant.embedded.apiserver.admission.pods import FORBIDDEN_POD_UPDATE_MESSAGE
 from pliant.embedded.apiserver.admission.priority_classes import set_pod_priority
 from pliant.embedded.apiserver.authorization.write_authorizer import WriteAuthorizer
 from pliant.embedded.apiserver.handlers.object_lifecycle import (
@@ -303,6 +305,8 @@ def _restore_protected_fields(info: RequestInfo, old: Object, new: Object) -> Ob
         new.pop("status", None)
         if "status" in old:
             new["status"] = old["status"]
+    if info.kind.resource_key == PODS_RESOURCE_KEY and info.subresource != "ephemeralcontainers":
+        _require_same_ephemeral_containers(info, old, new)
     metadata = new["metadata"]
     for field in (*_SERVER_OWNED_METADATA, "managedFields"):
         metadata.pop(field, None)
@@ -313,6 +317,16 @@ def _restore_protected_fields(info: RequestInfo, old: Object, new: Object) -> Ob
     if "namespace" in old["metadata"]:
         metadata["namespace"] = old["metadata"]["namespace"]
     return new
+
+
+def _require_same_ephemeral_containers(info: RequestInfo, old: Object, new: Object) -> None:
+    """Raise `Invalid` if an update of a pod changes its ephemeral containers: they have their own subresource."""
+    spec: Any = new.get("spec")
+    if isinstance(spec, dict) and (spec.get("ephemeralContainers") or []) != (
+        old["spec"].get("ephemeralContainers") or []
+    ):
+        error = errors.forbidden_field("spec", FORBIDDEN_POD_UPDATE_MESSAGE)
+        raise errors.invalid_object(info.kind, info.name, [error])
 
 
 def _drop_unset_metadata(metadata: Object) -> None:

@@ -77,7 +77,8 @@ def resolve_container(pod: Object, requested_name: str) -> str:
     """Return the requested container, the default container of the pod, or its only container."""
     name, spec = pod["metadata"]["name"], pod["spec"]
     ordinary = [container["name"] for container in spec["containers"]]
-    known = [*ordinary, *(container["name"] for container in spec.get("initContainers") or ())]
+    groups = ("containers", "initContainers", "ephemeralContainers")
+    known = [container["name"] for group in groups for container in spec.get(group) or ()]
     if requested_name:
         if requested_name not in known:
             raise bad_request(f"container {requested_name} is not valid for pod {name}")
@@ -95,7 +96,8 @@ def _require_log_available(pod: Object, container: str, *, previous: bool) -> No
     name, status = pod["metadata"]["name"], pod.get("status") or {}
     if not pod["spec"].get("nodeName"):
         raise bad_request(f"pod {name} does not have a host assigned")
-    reported = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
+    fields = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+    reported = [each for field in fields for each in status.get(field) or ()]
     own_status: Mapping[str, Any] = next((each for each in reported if each.get("name") == container), {})
     state, last = own_status.get("state") or {}, (own_status.get("lastState") or {}).get("terminated")
     if previous:

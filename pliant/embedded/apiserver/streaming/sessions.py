@@ -121,7 +121,8 @@ def _require_container_running(pod: dict[str, Any], container: str) -> None:
     status = pod.get("status") or {}
     if not pod["spec"].get("nodeName"):
         raise bad_request(f"pod {pod['metadata']['name']} does not have a host assigned")
-    reported = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
+    fields = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+    reported = [each for field in fields for each in status.get(field) or ()]
     if not any(each["name"] == container and "running" in (each.get("state") or {}) for each in reported):
         message = f'Internal error occurred: unable to upgrade connection: container not found ("{container}")'
         raise ServerError(500, "InternalError", message)

@@ -198,17 +198,23 @@ class ContainerRunner:
                 await self._pod.wait_for_config(error)
                 await self._pod.refresh_config_data()
             except (UnsupportedPodSpec, OSError) as error:
+                if self._record.is_ephemeral:  # nobody can correct it, and `kubectl debug` waits for it
+                    await self._report_start_error(error)
+                    break
                 await self._report_waiting("CreateContainerError", error)
                 await self._pod.stopping.wait()
             except AgentRequestFailed as error:
-                if not self._pod.stopping.is_set():
-                    now = self._pod.now_timestamp()
-                    self._record.set_terminated(now, _START_FAILED_EXIT, "StartError", str(error))
-                    message = f'Error: failed to start container "{self._record.name}": {error}'
-                    await self._pod.emit_warning("Failed", message)
-                    await self._report_missing_directory(str(error))
+                await self._report_start_error(error)
                 break
         return None
+
+    async def _report_start_error(self, error: Exception) -> None:
+        if self._pod.stopping.is_set():
+            return
+        self._record.set_terminated(self._pod.now_timestamp(), _START_FAILED_EXIT, "StartError", str(error))
+        message = f'Error: failed to start container "{self._record.name}": {error}'
+        await self._pod.emit_warning("Failed", message)
+        await self._report_missing_directory(str(error))
 
     async def _report_waiting(self, reason: str, error: Exception) -> None:
         self._record.set_waiting(reason, str(error))
@@ -251,6 +257,7 @@ class ContainerRunner:
         argv = variables.build_command_line(spec, env)
         if not argv:
             field = "initContainers" if self._record.is_init else "containers"
+            field = "ephemeralContainers" if self._record.is_ephemeral else field
             fix = f"set `command` of container {spec['name']!r}"
             raise UnsupportedPodSpec(f"spec.{field}: {fix}; this cluster does not run images")
         limits = (spec.get("resources") or {}).get("limits") or {}
@@ -259,7 +266,7 @@ class ContainerRunner:
             *filesystem.container_mounts(spec, pod.meta.uid, pod.volumes, env),
             create_message_mount(spec, log_path),
         ]
-        return ContainerConfig(
+        config = ContainerConfig(
             argv=argv,
             env=env,
             working_dir=str(spec.get("workingDir") or filesystem.working_dir(pod.resolved_pod.pod)),
@@ -269,6 +276,9 @@ class ContainerRunner:
             cpu_limit=float(cpu_limit),
             cpuset=pod.deps.cpu_allocator.allocate((pod.meta.uid, self._run_name), cpu_limit),
         )
+        if target := spec.get("targetContainerName"):
+            config["target_run"] = f"{target}/{pod.status_writer.restart_count(target)}"
+        return config
 
 
 def termination_grace_seconds(pod_spec: Mapping[str, Any]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pliant.embedded.kubelet.runtime.messages import ContainerExit
@@ -21,6 +21,7 @@ class ContainerRecord:
 
     spec: JsonObject
     is_init: bool = False
+    is_ephemeral: bool = False
     restart_count: int = 0
     state: StatusObject = field(default_factory=lambda: dict(_CREATING_STATE))
     last_state: StatusObject = field(default_factory=dict)
@@ -98,8 +99,8 @@ class ContainerRecord:
             "image": self.spec.get("image") or "",
             "imageID": "",
             "containerID": self.container_id,
-            "ready": self.has_succeeded if runs_to_completion else self.is_ready,
-            "started": self.is_running and self.has_started,
+            "ready": self.has_succeeded if runs_to_completion else self.is_ready and not self.is_ephemeral,
+            "started": self.is_running and self.has_started and not self.is_ephemeral,
             "restartCount": self.restart_count,
             "state": self.state,
             "lastState": self.last_state,
@@ -107,9 +108,10 @@ class ContainerRecord:
 
 
 def find_container_status(pod: JsonObject, container: str) -> JsonObject:
-    """Return the status of a container or init container of a pod, or nothing."""
+    """Return the status of any container of a pod, or nothing."""
     status = pod.get("status") or {}
-    statuses = (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))
+    fields = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+    statuses = (each for field in fields for each in status.get(field) or ())
     return next((each for each in statuses if each["name"] == container), {})
 
 
@@ -126,6 +128,13 @@ def restore_records(pod_spec: JsonObject, pod_status: JsonObject) -> tuple[Conta
         if not record.terminated_state and not record.is_running:
             record.state = dict(_INITIALIZING_STATE)
     return init_records, main_records
+
+
+def restore_ephemeral_records(pod_spec: JsonObject, pod_status: JsonObject) -> list[ContainerRecord]:
+    """Return the records of the ephemeral containers that have been started before."""
+    statuses = {each["name"]: each for each in pod_status.get("ephemeralContainerStatuses") or ()}
+    specs = [each for each in pod_spec.get("ephemeralContainers") or () if each["name"] in statuses]
+    return [replace(_restore_record(spec, statuses, is_init=False), is_ephemeral=True) for spec in specs]
 
 
 def pod_phase(restart_policy: str, init_records: ContainerRecords, main_records: ContainerRecords) -> str:

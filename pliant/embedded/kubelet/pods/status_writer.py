@@ -7,7 +7,14 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from pliant.embedded.kubelet.pods.status import ContainerRecords, JsonObject, StatusObject, pod_conditions, pod_phase
+from pliant.embedded.kubelet.pods.status import (
+    ContainerRecord,
+    ContainerRecords,
+    JsonObject,
+    StatusObject,
+    pod_conditions,
+    pod_phase,
+)
 from pliant.embedded.kubelet.runtime.messages import ContainerExit
 from pliant.embedded.object_views import PodObjectMeta
 from pliant.embedded.retries import retry_until_answered
@@ -32,6 +39,7 @@ class PodStatusWriter:
         self._restart_policy = "Always"
         self._init_records: ContainerRecords = ()
         self._main_records: ContainerRecords = ()
+        self.ephemeral_records: list[ContainerRecord] = []
         self._conditions: Sequence[JsonObject] = ()
         self._started_at = ""
         self._failure: StatusObject = {}
@@ -59,6 +67,11 @@ class PodStatusWriter:
     def has_started_containers(self) -> bool:
         records = (*self._init_records, *self._main_records)
         return any(record.is_running or record.terminated_state is not None for record in records)
+
+    def restart_count(self, container: str) -> int:
+        """Return the number of restarts of a container, which is in the name of its current run."""
+        records = (*self._init_records, *self._main_records)
+        return next((record.restart_count for record in records if record.name == container), 0)
 
     @property
     def has_published(self) -> bool:
@@ -123,6 +136,8 @@ class PodStatusWriter:
             status |= {"podIP": self.pod_ip, "podIPs": [{"ip": self.pod_ip}]}
         if self._init_records:
             status["initContainerStatuses"] = self._build_container_statuses(self._init_records)
+        if self.ephemeral_records:
+            status["ephemeralContainerStatuses"] = [record.build_status() for record in self.ephemeral_records]
         return status
 
     def _build_container_statuses(self, records: ContainerRecords) -> list[StatusObject]:

@@ -16,7 +16,8 @@ from pliant.embedded.kubelet.environment.host_ports import PORT_CONFLICT_REASON
 from pliant.embedded.kubelet.environment.variables import MissingConfig, PodObject, ResolvedPod, UnsupportedPodSpec
 from pliant.embedded.kubelet.pods.container_runner import ContainerRunner, termination_grace_seconds
 from pliant.embedded.kubelet.pods.context import PodContext
-from pliant.embedded.kubelet.pods.status import ContainerRecords, restore_records
+from pliant.embedded.kubelet.pods.ephemeral_containers import EphemeralContainers
+from pliant.embedded.kubelet.pods.status import ContainerRecords, restore_ephemeral_records, restore_records
 from pliant.embedded.kubelet.runtime.messages import AgentRequestFailed, ContainerExit
 from pliant.embedded.retries import retry_until_answered
 from pliant.embedded.scheduler.gpu_allocation import GPU_RESOURCE, pod_requested_gpus
@@ -38,6 +39,7 @@ class PodWorker:
         """Why containers that run by the status of the pod are not running."""
         self._restart_policy = "Always"
         self._grace_period = 30.0
+        self.ephemeral_containers = EphemeralContainers(context)
 
     async def run(self) -> None:
         """Run the pod until no container runs or will run, and write its final status."""
@@ -49,6 +51,9 @@ class PodWorker:
         self._grace_period = termination_grace_seconds(pod_object["spec"])
         init_records, main_records = restore_records(pod_object["spec"], pod_object.get("status") or {})
         pod.status_writer.initialize_from_pod(pod_object, init_records, main_records)
+        pod.status_writer.ephemeral_records = restore_ephemeral_records(
+            pod_object["spec"], pod_object.get("status") or {}
+        )
         if self._may_run(init_records, main_records):
             await self._run_in_sandbox(pod_object, init_records, main_records)
         pod.cancel_kill_timer()
@@ -70,6 +75,10 @@ class PodWorker:
 
     def _may_run(self, init_records: ContainerRecords, main_records: ContainerRecords) -> bool:
         """Return whether to run the pod, after its interrupted containers were recorded as killed."""
+        for record in self.context.status_writer.ephemeral_records:
+            if record.is_running:
+                message = f"{self._interruption} while the container was running"
+                record.set_terminated(self.context.now_timestamp(), _KILLED_EXIT, _NODE_RESTARTED_REASON, message)
         records = (*init_records, *main_records)
         interrupted = [record for record in records if record.is_running]
         message = f"{self._interruption} while the container was running"
@@ -131,11 +140,13 @@ class PodWorker:
         """Run the init containers in order and then the others; sidecars are stopped last, in reverse order."""
         async with asyncio.TaskGroup() as tasks:
             refresh = tasks.create_task(self._refresh_volumes_on_change(config_changed))
+            self.ephemeral_containers.run_in(tasks)
             sidecars: list[ContainerRunner] = []
             if await self._run_init_containers(inits, sidecars, tasks):
                 await self._run_main_containers(mains)
             # No container is started any more, and sidecars have the grace period of the pod to exit.
             self.context.stop_containers(self._grace_period)
+            self.ephemeral_containers.run_in(None)
             for sidecar in reversed(sidecars):
                 await sidecar.stop_sidecar()
             refresh.cancel()

@@ -42,8 +42,10 @@ class ContainerSessions:
 
     @asynccontextmanager
     async def _attach(self, pod: PodObject, container: str, options: SessionOptions) -> AsyncIterator[ContainerSession]:
-        # Earlier output is left to `kubectl logs`.
-        output = self._logs.read_container_log(pod, container, LogOptions(follow=True, tail_lines=0))
+        # Earlier output is left to `kubectl logs`, except the prompt of a shell that `kubectl debug` has just started.
+        is_ephemeral = any(each["name"] == container for each in pod["spec"].get("ephemeralContainers") or ())
+        options_of_log = LogOptions(follow=True, tail_lines=None if is_ephemeral else 0)
+        output = self._logs.read_container_log(pod, container, options_of_log)
         stdin = self._stdin_registry.get(*_find_run(pod, container))
         session = _AttachedContainer(output, stdin)
         if not options.stdout:
