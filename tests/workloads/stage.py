@@ -16,7 +16,7 @@ from pliant.embedded.controllers.workloads.manager import WorkloadManager
 from pliant.embedded.controllers.workloads.views import DEPLOYMENTS, JOBS, REPLICA_SETS
 from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.storage.store import Store
-from pliant.errors import ApiError
+from pliant.errors import ApiError, Unreachable
 from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import Pod
@@ -37,9 +37,14 @@ class CountingTransport(InProcessTransport):
     def __init__(self, api: ApiServer, user: UserInfo) -> None:
         super().__init__(api, user)
         self.writes: list[tuple[str, str]] = []
+        self.fails_after: int | None = None
+        """The number of further writes before all requests fail, as for a process that was killed."""
 
     async def send(self, request: Request) -> Reply:
         if request.method != "GET" and "/events" not in request.path:
+            if self.fails_after == 0:
+                raise Unreachable("killed")
+            self.fails_after = None if self.fails_after is None else self.fails_after - 1
             self.writes.append((request.method, request.path))
         return await super().send(request)
 
@@ -54,10 +59,26 @@ class Stage:
         self.is_unready: Callable[[Pod], bool] = lambda pod: False
         """Whether a pod runs without becoming ready."""
         self._nodes = StandInKubelet(self.client, lambda pod: self.is_unready(pod))
+        self._running: asyncio.Task[None] | None = None
 
     @property
     def writes(self) -> list[tuple[str, str]]:
         return self.controllers.writes
+
+    async def restart_controllers(self, after_writes: int | None = None) -> None:
+        """Start controllers that know nothing of earlier ones; their writes fail after some, if that is given."""
+        await self.stop_controllers()
+        self.controllers.fails_after = after_writes
+        manager = WorkloadManager(KubeClient(self.controllers), VirtualClock(), self.api.store)
+        self._running = asyncio.create_task(manager.run())
+
+    async def stop_controllers(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.wait([self._running])
+
+    async def run_nodes(self) -> None:
+        await self._nodes.run()
 
     async def create(self, resource: Resource, name: str, **spec: Any) -> Object:
         body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}, "spec": spec}
@@ -172,14 +193,14 @@ async def staged(store: Store | None = None) -> AsyncIterator[Stage]:
     ) as api:
         controllers = CountingTransport(api, CONTROLLERS_USER)
         stage = Stage(api, controllers)
-        loops = (WorkloadManager(KubeClient(controllers), clock, api.store).run(), stage._nodes.run())
         async with asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(loop) for loop in loops]
+            nodes = tasks.create_task(stage.run_nodes())
+            await stage.restart_controllers()
             try:
                 yield stage
             finally:
-                for task in running:
-                    task.cancel()
+                await stage.stop_controllers()
+                nodes.cancel()
 
 
 def container_spec(**container: Any) -> Object:

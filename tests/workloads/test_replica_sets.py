@@ -29,7 +29,7 @@ async def test_pods_are_created_once_and_nothing_is_written_afterwards() -> None
         assert status == {"replicas": 3, **counts, "observedGeneration": 1}
         assert await stage.event_reasons("web") == ["SuccessfulCreate"] * 3
         before = len(stage.writes)
-        await stage.settle(40_000)
+        await stage.settle(4_000)
         assert stage.writes[before:] == []
 
 

@@ -11,6 +11,7 @@ from pliant.embedded.storage.stored_objects import ObjectChange
 from pliant.kube.client import KubeClient
 from pliant.runtime.clock import Clock
 
+_TRACKING_FINALIZER = b'"batch.kubernetes.io/job-tracking"'
 _WORKLOAD_RESOURCE_KEYS = frozenset({"apps/deployments", "apps/replicasets", "batch/jobs"})
 
 
@@ -25,12 +26,19 @@ class WorkloadManager:
 
     async def run(self) -> None:
         self._store.add_listener(self._on_commit)
-        if any(self._store.committed.list_objects(resource) for resource in _WORKLOAD_RESOURCE_KEYS):
+        if self._has_work():
             self._exists.set()
         await self._exists.wait()
         from pliant.embedded.controllers.workloads.runner import WorkloadControllers
 
         await WorkloadControllers(self._client, self._clock).run()
+
+    def _has_work(self) -> bool:
+        """Return whether there are workloads, or pods with the finalizer of a job that was just deleted."""
+        index = self._store.committed
+        if any(index.list_objects(resource) for resource in _WORKLOAD_RESOURCE_KEYS):
+            return True
+        return any(_TRACKING_FINALIZER in record.body for record in index.list_objects("/pods"))
 
     def _on_commit(self, changes: Sequence[ObjectChange]) -> None:
         if not self._exists.is_set() and any(_is_workload(change) for change in changes):

@@ -24,7 +24,17 @@ T = TypeVar("T")
 class Claimer:
     """Claims the dependents of one resource, such as pods, for their controllers of another one."""
 
-    def __init__(self, writer: WorkloadWriter, owners: Resource, dependents: Resource, decode_as: type[Any]) -> None:
+    def __init__(
+        self,
+        writer: WorkloadWriter,
+        owners: Resource,
+        dependents: Resource,
+        decode_as: type[Any],
+        *,
+        finalizer: str = "",
+    ) -> None:
+        """Give adopted dependents this finalizer, and take it from released ones."""
+        self._finalizer = finalizer
         self._writer = writer
         self._owners = owners
         self._dependents = dependents
@@ -61,13 +71,15 @@ class Claimer:
         )
 
     async def _adopt(self, dependent: ObjectMeta, owner: ObjectMeta) -> Any:
-        return await self._patch(dependent, controller_reference(self._owners, owner))
+        finalizers = {"finalizers": [self._finalizer]} if self._finalizer else {}
+        return await self._patch(dependent, controller_reference(self._owners, owner), finalizers)
 
     async def _release(self, dependent: ObjectMeta, owner: ObjectMeta) -> None:
-        await self._patch(dependent, {"$patch": "delete", "uid": owner.uid})
+        finalizers = {"$deleteFromPrimitiveList/finalizers": [self._finalizer]} if self._finalizer else {}
+        await self._patch(dependent, {"$patch": "delete", "uid": owner.uid}, finalizers)
 
-    async def _patch(self, dependent: ObjectMeta, reference: Object) -> Any:
-        patch = {"metadata": {"ownerReferences": [reference]}}
+    async def _patch(self, dependent: ObjectMeta, reference: Object, finalizers: Object) -> Any:
+        patch = {"metadata": {"ownerReferences": [reference], **finalizers}}
         try:
             return await self._writer.merge(self._dependents, dependent, patch, self._decode_as)
         except (NotFound, Invalid):

@@ -8,10 +8,13 @@ from typing import Any
 
 from pliant.embedded.apiserver.admission.disruption_budgets import label_selector_matches
 from pliant.embedded.controllers.workloads.deployments import DeploymentReconciler
+from pliant.embedded.controllers.workloads.job_views import Job, is_tracked
+from pliant.embedded.controllers.workloads.jobs import JobReconciler, OrphanPodReconciler
 from pliant.embedded.controllers.workloads.replica_sets import ReplicaSetReconciler
 from pliant.embedded.controllers.workloads.views import (
     CONTROLLER_INDEX,
     DEPLOYMENTS,
+    JOBS,
     REPLICA_SETS,
     Deployment,
     ReplicaSet,
@@ -41,10 +44,12 @@ class WorkloadControllers:
         self._replica_sets: Informer[ReplicaSet] = Informer(
             client, REPLICA_SETS, ReplicaSet, indexes=by_controller, on_change=self._on_replica_set_change
         )
+        self._jobs: Informer[Job] = Informer(client, JOBS, Job, on_change=self._on_job_change)
         self._pods: Informer[Pod] = Informer(client, PODS, Pod, indexes=by_controller, on_change=self._on_pod_change)
         stores: dict[Resource, ObjectStore[Any]] = {
             DEPLOYMENTS: self._deployments.store,
             REPLICA_SETS: self._replica_sets.store,
+            JOBS: self._jobs.store,
             PODS: self._pods.store,
         }
         writer = WorkloadWriter(client, clock, stores)
@@ -52,16 +57,24 @@ class WorkloadControllers:
         replica_set_reconciler = ReplicaSetReconciler(writer, clock, replica_sets, pods)
         deployment_reconciler = DeploymentReconciler(writer, clock, self._deployments.store, replica_sets, pods)
         self._replica_set_controller = Controller("replicaset", replica_set_reconciler.reconcile, workers=_WORKERS)
+        job_reconciler = JobReconciler(writer, clock, self._jobs.store, pods)
+        orphan_reconciler = OrphanPodReconciler(writer, self._jobs.store, pods)
         self._deployment_controller = Controller("deployment", deployment_reconciler.reconcile, workers=_WORKERS)
+        self._job_controller = Controller("job", job_reconciler.reconcile, workers=_WORKERS)
+        self._orphan_controller = Controller("job-orphan-pod", orphan_reconciler.reconcile, workers=_WORKERS)
 
     async def run(self) -> None:
-        informers = (self._deployments, self._replica_sets, self._pods)
+        informers: tuple[Informer[Any], ...] = (self._deployments, self._replica_sets, self._jobs, self._pods)
+        controllers = (
+            *(self._replica_set_controller, self._deployment_controller),
+            *(self._job_controller, self._orphan_controller),
+        )
         async with asyncio.TaskGroup() as tasks:
             for informer in informers:
                 tasks.create_task(informer.run())
             for informer in informers:
                 await informer.wait_synced()
-            for controller in (self._replica_set_controller, self._deployment_controller):
+            for controller in controllers:
                 tasks.create_task(controller.run())
 
     def _on_deployment_change(self, old: Deployment | None, new: Deployment | None) -> None:
@@ -77,8 +90,18 @@ class WorkloadControllers:
     def _on_pod_change(self, old: Pod | None, new: Pod | None) -> None:
         enqueue = self._replica_set_controller.queue.add
         _enqueue_owners(old, new, REPLICA_SETS.kind, self._replica_sets.store, enqueue)
+        _enqueue_owners(old, new, JOBS.kind, self._jobs.store, self._job_controller.queue.add)
         if new is None and old is not None:
             self._enqueue_recreating_deployment(old)
+        if new is not None and is_tracked(new):
+            self._orphan_controller.queue.add(key_of(new.metadata))
+
+    def _on_job_change(self, old: Job | None, new: Job | None) -> None:
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            for pod in self._pods.store.by_index(CONTROLLER_INDEX, old.metadata.uid):
+                self._orphan_controller.queue.add(key_of(pod.metadata))
+        if new is not None:
+            self._job_controller.queue.add(key_of(new.metadata))
 
     def _enqueue_recreating_deployment(self, pod: Pod) -> None:
         """Reconcile the Deployment of a removed pod, which may wait for the end of its old pods."""
