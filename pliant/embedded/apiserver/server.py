@@ -26,10 +26,10 @@ from pliant.embedded.apiserver.handlers.object_lifecycle import NAMESPACES_RESOU
 from pliant.embedded.apiserver.handlers.watch import open_watch
 from pliant.embedded.apiserver.handlers.writes import ObjectWriter
 from pliant.embedded.apiserver.http.errors import bad_request, method_not_allowed
+from pliant.embedded.apiserver.http.negotiation import require_acceptable
+from pliant.embedded.apiserver.http.representations import to_accepted_reply
 from pliant.embedded.apiserver.http.request_info import RequestInfo, parse_request_path
 from pliant.embedded.apiserver.http.responses import error_response
-from pliant.embedded.apiserver.protobuf.media_types import accepts_only_protobuf
-from pliant.embedded.apiserver.protobuf.responses import to_protobuf_reply
 from pliant.embedded.apiserver.quota.limit_ranger import LimitRanger
 from pliant.embedded.apiserver.quota.quota_admission import QuotaAdmission
 from pliant.embedded.apiserver.quota.usage_updates import QuotaUsageUpdater
@@ -45,6 +45,8 @@ from pliant.runtime.clock import Clock
 _SPECIAL_SUBRESOURCES = frozenset(
     {"log", "binding", "scale", "exec", "attach", "eviction", "portforward", "proxy", "token", "ephemeralcontainers"}
 )
+_TEXT_SUBRESOURCES = frozenset({"log", "proxy", "exec", "attach", "portforward"})
+"""Subresources whose replies are not objects."""
 
 
 class ApiServer:
@@ -135,9 +137,7 @@ class ApiServer:
             reply = await self._dispatch(request, user)
         except ApiError as error:
             reply = error_response(error)
-        if accepts_only_protobuf(request.accept):
-            return await to_protobuf_reply(reply, is_watch="watch" in request.query)
-        return reply
+        return await to_accepted_reply(reply, request)
 
     def prepare_session(
         self, request: Request, command: Sequence[str], user: UserInfo = ADMIN_USER
@@ -159,6 +159,8 @@ class ApiServer:
             self.authorizer.require(attributes.path_attributes(request, user))
             return discovery
         info = self._authorize(request, user)
+        if info.subresource not in _TEXT_SUBRESOURCES:
+            require_acceptable(info.kind, request.accept, is_watch=info.query_bool("watch"))
         if info.kind.group in REVIEW_API_GROUPS:
             return self._handle_review(info)
         if info.kind.group == resource_metrics.METRICS_API_GROUP:

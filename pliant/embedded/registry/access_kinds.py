@@ -71,8 +71,8 @@ _ACCESS_REVIEW: Final = _object(
 _RULES_REVIEW: Final = _object(
     spec=_object(namespace=_STRING),
     status=_object(
-        resourceRules=_list_of(_POLICY_RULE),
-        nonResourceRules=_list_of(_POLICY_RULE),
+        resourceRules=_list_of(_object(apiGroups=_STRINGS, resources=_STRINGS, resourceNames=_STRINGS, verbs=_STRINGS)),
+        nonResourceRules=_list_of(_object(nonResourceURLs=_STRINGS, verbs=_STRINGS)),
         incomplete={"type": "boolean"},
         evaluationError=_STRING,
     ),

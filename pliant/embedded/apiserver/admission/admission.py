@@ -113,7 +113,8 @@ class Admission:
     def _set_service_defaults(self, service: Object, old: Object | None) -> None:
         spec = service.setdefault("spec", {})
         for port in spec.get("ports") or ():
-            port.setdefault("targetPort", port["port"])
+            if not port.get("targetPort"):  # clients in Go send 0 for an absent one
+                port["targetPort"] = port["port"]
         if old is not None and spec.get("type") != "ExternalName" and not spec.get("clusterIP"):
             spec["clusterIP"] = (old.get("spec") or {}).get("clusterIP", "")
         _set_ip_family_defaults(spec)
@@ -280,7 +281,8 @@ def _validate_event(event: Object, old: Object | None) -> list[FieldError]:
         return _validate_new_event(event) + _validate_event_series(event)
     old = EVENTS_CONVERSION.to_served(old)
     fields = sorted({*event, *old} - {"apiVersion", "kind", "metadata", "series"})
-    changed = [field for field in fields if event.get(field) != old.get(field)]
+    # Clients in Go leave out empty values that others send.
+    changed = [field for field in fields if (event.get(field) or None) != (old.get(field) or None)]
     errors = [invalid_field(field, event.get(field), "field is immutable") for field in changed]
     return errors + _validate_event_series(event)
 

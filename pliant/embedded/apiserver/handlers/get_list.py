@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from pliant.embedded.apiserver.http import errors
+from pliant.embedded.apiserver.http.negotiation import PARTIAL_METADATA, TABLE
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import encode_list_chunks, encode_served_object, json_response
 from pliant.embedded.apiserver.selectors import FieldSelector, LabelSelector
@@ -21,8 +22,6 @@ from pliant.embedded.storage.object_index import ObjectIndex
 from pliant.embedded.storage.stored_objects import INDEXED_FIELDS, StoredObject
 from pliant.errors import Gone, ServerError
 from pliant.kube.transport.base import Reply, StreamReply
-
-_PARTIAL_METADATA_KIND = "PartialObjectMetadata"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +67,10 @@ class ObjectFilter:
 def get_object(index: ObjectIndex, info: RequestInfo, now: datetime) -> Reply:
     _require_known_version(index, info)
     record = info.require_stored_object(index)
-    if info.response_format == "Table":
+    if info.response_kind == TABLE:
         return json_response(render_table(info, [record], now))
-    if info.response_format == _PARTIAL_METADATA_KIND:
-        return json_response(_partial_object_metadata(record))
+    if info.response_kind == PARTIAL_METADATA:
+        return json_response(partial_object_metadata(record))
     return Reply(status=200, body=encode_served_object(info.kind, record))
 
 
@@ -79,13 +78,13 @@ def list_objects(index: ObjectIndex, info: RequestInfo, now: datetime) -> Reply 
     """Return the selected objects, or a page of them if the request has a limit."""
     _require_known_version(index, info)
     page = _select_page(index, info, ObjectFilter.from_request(info))
-    if info.response_format == "Table":
+    if info.response_kind == TABLE:
         content = render_table(info, page.records, now, str(page.resource_version))
         content["metadata"] = {**content.get("metadata", {}), **page.list_metadata()}
         return json_response(content)
-    if info.response_format == _PARTIAL_METADATA_KIND + "List":
-        head = {"kind": _PARTIAL_METADATA_KIND + "List", "apiVersion": "meta.k8s.io/v1"}
-        items = [_partial_object_metadata(record) for record in page.records]
+    if info.response_kind == f"{PARTIAL_METADATA}List":
+        head = {"kind": f"{PARTIAL_METADATA}List", "apiVersion": "meta.k8s.io/v1"}
+        items = [partial_object_metadata(record) for record in page.records]
         return json_response({**head, "metadata": page.list_metadata(), "items": items})
     chunks = encode_list_chunks(info.kind, page.records, page.list_metadata())
     first, second = next(chunks), next(chunks, None)
@@ -174,8 +173,8 @@ def _require_known_version(index: ObjectIndex, info: RequestInfo) -> None:
         raise ServerError(504, "Timeout", message, details={**details, "retryAfterSeconds": 1})
 
 
-def _partial_object_metadata(record: StoredObject) -> dict[str, Any]:
-    return {"kind": _PARTIAL_METADATA_KIND, "apiVersion": "meta.k8s.io/v1", "metadata": record.decode()["metadata"]}
+def partial_object_metadata(record: StoredObject) -> dict[str, Any]:
+    return {"kind": PARTIAL_METADATA, "apiVersion": "meta.k8s.io/v1", "metadata": record.decode()["metadata"]}
 
 
 async def _stream_chunks(first: Sequence[bytes], rest: Iterator[bytes]) -> AsyncIterator[bytes]:

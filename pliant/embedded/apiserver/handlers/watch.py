@@ -9,8 +9,9 @@ from typing import Any
 
 import msgspec
 
-from pliant.embedded.apiserver.handlers.get_list import ObjectFilter, render_table
+from pliant.embedded.apiserver.handlers.get_list import ObjectFilter, partial_object_metadata, render_table
 from pliant.embedded.apiserver.http.errors import forbidden_field, invalid_options
+from pliant.embedded.apiserver.http.negotiation import PARTIAL_METADATA, TABLE
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import encode_served_object, join_into_chunks, status_from_error
 from pliant.embedded.storage.object_index import ObjectIndex
@@ -62,7 +63,8 @@ class _WatchStream:
         self._info = info
         self._object_filter = object_filter
         self._clock = clock
-        self._is_table = info.response_format == "Table"
+        self._is_table = info.response_kind == TABLE
+        self._is_metadata = info.response_kind.startswith(PARTIAL_METADATA)
         self._history = index.history(info.kind.resource_key)
         self._sends_bookmarks = info.query_bool("allowWatchBookmarks")
         self._timeout_seconds = float(info.query_int("timeoutSeconds") or DEFAULT_WATCH_TIMEOUT_SECONDS)
@@ -111,6 +113,8 @@ class _WatchStream:
     def _encode_event(self, event_type: str, record: StoredObject) -> bytes:
         if self._is_table:
             body = _encode(render_table(self._info, [record], self._clock.now()))
+        elif self._is_metadata:
+            body = _encode(partial_object_metadata(record))
         else:
             body = encode_served_object(self._info.kind, record)
         return _encode_watch_line(event_type, body)
@@ -122,6 +126,8 @@ class _WatchStream:
         bookmark = {"kind": self._info.kind.kind, "apiVersion": self._info.kind.api_version, "metadata": metadata}
         if self._is_table:
             bookmark |= {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "columnDefinitions": [], "rows": []}
+        elif self._is_metadata:
+            bookmark |= {"kind": PARTIAL_METADATA, "apiVersion": "meta.k8s.io/v1"}
         return _encode_watch_line("BOOKMARK", encode_object(bookmark))
 
 

@@ -81,6 +81,10 @@ def unsupported_media_type(accepted: Sequence[str]) -> ApiError:
     return ApiError(415, "UnsupportedMediaType", message + ", ".join(accepted))
 
 
+def not_acceptable(served: Sequence[str]) -> ApiError:
+    return ApiError(406, "NotAcceptable", "only the following media types are accepted: " + ", ".join(served))
+
+
 def required_field(path: str, detail: str = "") -> FieldError:
     return FieldError.of(path, FieldErrorType.REQUIRED, None, detail)
 

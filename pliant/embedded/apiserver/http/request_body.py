@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from pliant.embedded.apiserver.http.errors import bad_request, unsupported_media_type
+from pliant.embedded.apiserver.http.negotiation import Representation
 from pliant.embedded.apiserver.protobuf.decoder import decode_protobuf
-from pliant.embedded.apiserver.protobuf.media_types import PROTOBUF_MEDIA_TYPE
 from pliant.kube.transport.base import APPLY_PATCH, JSON_CONTENT_TYPE, Request
 
-_YAML_MEDIA_TYPES = ("application/yaml", "application/x-yaml", "text/yaml", APPLY_PATCH)
+_YAML_MEDIA_TYPES = (Representation.YAML, "application/x-yaml", "text/yaml")
 MAX_BODY_BYTES = 3 * 1024 * 1024
 MAX_YAML_DEPTH = 200
 
@@ -40,12 +40,14 @@ def decode_body(request: Request) -> Any:
     media = request.content_type.partition(";")[0].strip() or JSON_CONTENT_TYPE
     if not request.body:
         raise bad_request("the request has no body")
-    if media in _YAML_MEDIA_TYPES and not (media == APPLY_PATCH and request.body.startswith(b"{")):
+    is_patch = request.method == "PATCH"
+    is_apply = is_patch and media == APPLY_PATCH
+    if media in _YAML_MEDIA_TYPES or (is_apply and not request.body.startswith(b"{")):
         return _decode_yaml(request.body)
-    if media == PROTOBUF_MEDIA_TYPE:
+    if media == Representation.PROTOBUF:
         return decode_protobuf(request.body)
-    if media not in (JSON_CONTENT_TYPE, APPLY_PATCH) and not media.endswith("+json"):
-        raise unsupported_media_type((JSON_CONTENT_TYPE, "application/yaml", PROTOBUF_MEDIA_TYPE))
+    if media != JSON_CONTENT_TYPE and not is_apply and not (is_patch and media.endswith("+json")):
+        raise unsupported_media_type(tuple(Representation))
     try:
         return msgspec.json.decode(request.body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:

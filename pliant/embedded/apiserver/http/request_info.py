@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from pliant.embedded.apiserver.auth.users import ADMIN_USER, UserInfo
 from pliant.embedded.apiserver.http import errors
-from pliant.embedded.apiserver.protobuf.media_types import JSON_MEDIA_TYPES, PROTOBUF_MEDIA_TYPE, accepts_only_protobuf
+from pliant.embedded.apiserver.http.negotiation import accepted_format
 from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.storage.object_index import ObjectIndex
@@ -74,21 +74,10 @@ class RequestInfo:
         return dry_run == "All"
 
     @property
-    def response_format(self) -> str:
-        """The `as=` parameter of the first acceptable media type, such as Table, or "" for plain objects.
-
-        Replies in protobuf are translated from JSON, so clients that accept only protobuf ask for the same formats.
-        """
-        served = (PROTOBUF_MEDIA_TYPE,) if accepts_only_protobuf(self.request.accept) else JSON_MEDIA_TYPES
-        for clause in self.request.accept.split(","):
-            media, *parameters = (part.strip() for part in clause.split(";"))
-            options = dict(parameter.partition("=")[::2] for parameter in parameters)
-            if media in served:
-                if not options.get("as"):
-                    return ""
-                if options.get("v") == "v1":
-                    return options["as"]
-        return ""
+    def response_kind(self) -> str:
+        """The kind that the client asks for instead of the object, such as Table; "" for plain objects."""
+        accepted = accepted_format(self.request.accept)
+        return accepted.response_kind if accepted is not None else ""
 
 
 def parse_request_path(registry: KindRegistry, request: Request, user: UserInfo = ADMIN_USER) -> RequestInfo:

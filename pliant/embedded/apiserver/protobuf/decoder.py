@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from pliant.embedded.apiserver.http.errors import bad_request
+from pliant.embedded.apiserver.http.errors import bad_request, unsupported_media_type
 from pliant.embedded.apiserver.protobuf.descriptors import (
     FieldDescriptor,
     MessageDescriptor,
     find_kind,
+    has_messages,
     require_message,
 )
-from pliant.embedded.apiserver.protobuf.values import VALUE_TYPES
+from pliant.embedded.apiserver.protobuf.values import OMITTED_ZEROS, VALUE_TYPES
 from pliant.embedded.apiserver.protobuf.wire import (
     InvalidWireFormat,
     WireValue,
@@ -21,14 +22,13 @@ from pliant.embedded.apiserver.protobuf.wire import (
     decode_varint,
     iter_fields,
 )
-from pliant.errors import BadRequest
 
 KUBERNETES_MAGIC = b"k8s\x00"
 _MAX_DEPTH = 100
 
 
 def decode_protobuf(body: bytes) -> dict[str, Any]:
-    """Decode an object in a Kubernetes protobuf envelope; raise `BadRequest` for kinds that must be sent as JSON.
+    """Decode an object in a Kubernetes protobuf envelope; raise an error for kinds that must be sent as JSON.
 
     The object has the fields that Go would write as JSON: zero values are left out where Go leaves them out.
     """
@@ -39,15 +39,13 @@ def decode_protobuf(body: bytes) -> dict[str, Any]:
         type_meta = {number: as_text(value) for number, value in iter_fields(as_bytes(envelope.get(1, b"")))}
         api_version, kind = type_meta.get(1, ""), type_meta.get(2, "")
         message = find_kind(api_version, kind)
+        if message is None and not has_messages(api_version):
+            raise unsupported_media_type(("application/json", "application/yaml"))
         if message is None:
-            raise _unsupported_kind(f"{api_version}, Kind={kind}" if kind else "this kind")
+            raise bad_request(f'no kind "{kind}" is registered for version "{api_version}"')
         return {"apiVersion": api_version, "kind": kind, **_decode_message(as_bytes(envelope.get(2, b"")), message, 0)}
     except (InvalidWireFormat, OverflowError) as error:
         raise bad_request(f"the body of the request is not valid protobuf: {error}") from None
-
-
-def _unsupported_kind(kind: str) -> BadRequest:
-    return bad_request(f"{kind} is not supported as protobuf: send JSON, for example with `kubectl apply -f`")
 
 
 def _decode_message(raw: bytes, message: MessageDescriptor, depth: int) -> Any:
@@ -74,7 +72,7 @@ def _decode_message(raw: bytes, message: MessageDescriptor, depth: int) -> Any:
             decoded.setdefault(field.json_name, []).extend(_decode_repeated(value, field, depth))
         else:
             content = _decode_value(value, field, depth)
-            if content is not None and (content or field.keeps_zero or isinstance(content, dict)):
+            if content is not None and (content or field.keeps_zero or field.type_name not in OMITTED_ZEROS):
                 decoded[field.json_name] = content
     return decoded.get("") if message.is_union else decoded
 

@@ -8,10 +8,26 @@ from __future__ import annotations
 import pkgutil
 from dataclasses import dataclass
 from functools import cache
+from typing import Final
 
 import msgspec
 
-_OPTIONS_PACKAGE = "meta.v1"
+_DOTTED_GROUPS = (
+    *("admissionregistration.k8s.io", "apiextensions.k8s.io", "authentication.k8s.io", "authorization.k8s.io"),
+    *("coordination.k8s.io", "discovery.k8s.io", "events.k8s.io", "meta.k8s.io", "metrics.k8s.io"),
+    *("rbac.authorization.k8s.io", "scheduling.k8s.io"),
+)
+_PACKAGES: Final = {
+    **{group: group.partition(".")[0] for group in _DOTTED_GROUPS},
+    **{group: group for group in ("apps", "autoscaling", "batch", "policy")},
+    "": "core",
+}
+"""The package of the messages of an API group. Custom groups have none, whatever their names are."""
+
+_META_KINDS: Final = frozenset(
+    {"APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "DeleteOptions", "ListOptions", "Status"}
+)
+"""Kinds of the package meta.v1 that exist in every API version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +87,13 @@ def require_message(name: str) -> MessageDescriptor:
 def find_kind(api_version: str, kind: str) -> MessageDescriptor | None:
     """Return the message of a kind; None if the kind has no protobuf representation, as custom kinds."""
     group, _, version = api_version.rpartition("/")
-    if "." in group and not group.endswith(".k8s.io"):
-        return None
-    package = f"{group.partition('.')[0] or 'core'}.{version}"
-    # Options and Status exist in every API version.
-    return find_message(f"{package}.{kind}") or find_message(f"{_OPTIONS_PACKAGE}.{kind}")
+    message = find_message(f"{_PACKAGES[group]}.{version}.{kind}") if group in _PACKAGES else None
+    return find_message(f"meta.v1.{kind}") if message is None and kind in _META_KINDS else message
+
+
+def has_messages(api_version: str) -> bool:
+    """Whether the kinds of a group have protobuf representations; those of custom groups do not."""
+    return api_version.rpartition("/")[0] in _PACKAGES
 
 
 @cache

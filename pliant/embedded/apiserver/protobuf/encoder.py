@@ -22,13 +22,19 @@ class NotRepresentable(ValueError):
 
 
 def encode_protobuf(obj: dict[str, Any]) -> bytes:
-    """Return an object in a Kubernetes protobuf envelope; raise `NotRepresentable` if JSON says more."""
+    """Return an object in a Kubernetes protobuf envelope; raise `NotRepresentable` if it has none."""
     api_version, kind = obj.get("apiVersion", ""), obj.get("kind", "")
     message = find_kind(api_version, kind)
     if message is None:
         raise NotRepresentable(f"{api_version}, Kind={kind}")
     type_meta = encode_bytes_field(1, api_version.encode()) + encode_bytes_field(2, kind.encode())
-    envelope = [encode_bytes_field(1, type_meta), encode_bytes_field(2, _encode_message(obj, message))]
+    try:
+        content = _encode_message(obj, message)
+    except NotRepresentable:
+        raise
+    except (TypeError, ValueError, AttributeError, KeyError) as error:  # a value of another type than its field
+        raise NotRepresentable(f"{kind}: {error}") from error
+    envelope = [encode_bytes_field(1, type_meta), encode_bytes_field(2, content)]
     return KUBERNETES_MAGIC + b"".join(envelope) + encode_bytes_field(3, b"") + encode_bytes_field(4, b"")
 
 
@@ -94,5 +100,7 @@ def _encode_union(message: MessageDescriptor, value: Any) -> bytes:
     for field in message.inline_fields:
         is_message = field.type_name not in VALUE_TYPES and not field.is_repeated
         if isinstance(value, list) if field.is_repeated else isinstance(value, dict if is_message else bool):
-            return _encode_field(field, value)
+            # In a union of a schema and a bool, Go sets the bool for a schema, too.
+            flags = [each for each in message.inline_fields if each.type_name == "bool" and each is not field]
+            return b"".join([*(_encode_field(flag, True) for flag in flags), _encode_field(field, value)])
     raise NotRepresentable(f"{type(value).__name__} as {message.name}")

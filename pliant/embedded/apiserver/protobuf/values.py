@@ -6,7 +6,8 @@ import base64
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from decimal import Decimal
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -22,11 +23,13 @@ from pliant.embedded.apiserver.protobuf.wire import (
     encode_int_field,
     iter_fields,
 )
-from pliant.kube.timestamps import format_timestamp
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_SECONDS = 253_402_300_799  # the end of the year 9999
-_GO_DURATION_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_NANOSECONDS = {
+    "h": 3600 * 10**9, "m": 60 * 10**9, "s": 10**9, "ms": 10**6, "us": 1000, "µs": 1000, "μs": 1000, "ns": 1
+}  # fmt: skip
+_DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)(h|ms|m|s|us|µs|μs|ns)")
 
 
 class ValueType(NamedTuple):
@@ -48,16 +51,25 @@ def _decode_time(raw: WireValue) -> datetime | None:
 
 def _decode_whole_seconds(raw: WireValue) -> str | None:
     time = _decode_time(raw)
-    return format_timestamp(time) if time is not None else None
+    return f"{time.replace(tzinfo=None).isoformat(timespec='seconds')}Z" if time is not None else None
 
 
 def _decode_microseconds(raw: WireValue) -> str | None:
     time = _decode_time(raw)
-    return time.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if time is not None else None
+    # strftime does not pad the year.
+    return f"{time.replace(tzinfo=None).isoformat(timespec='microseconds')}Z" if time is not None else None
 
 
-def _encode_time(number: int, text: str) -> bytes:
-    delta = datetime.fromisoformat(text) - _EPOCH
+def _encode_whole_seconds(number: int, text: str) -> bytes:
+    return _encode_time(number, datetime.fromisoformat(text).replace(microsecond=0))
+
+
+def _encode_microseconds(number: int, text: str) -> bytes:
+    return _encode_time(number, datetime.fromisoformat(text))
+
+
+def _encode_time(number: int, time: datetime) -> bytes:
+    delta = time - _EPOCH
     seconds, nanoseconds = delta.days * 86_400 + delta.seconds, delta.microseconds * 1000
     return encode_bytes_field(number, encode_int_field(1, seconds) + encode_int_field(2, nanoseconds))
 
@@ -105,15 +117,36 @@ def _encode_strings(number: int, value: list[str]) -> bytes:
 
 
 def _decode_duration(raw: WireValue) -> str:
-    nanoseconds = as_signed_int(dict(iter_fields(as_bytes(raw))).get(1, 0))
-    return f"{nanoseconds / 1e9:g}s"
+    return _format_duration(as_signed_int(dict(iter_fields(as_bytes(raw))).get(1, 0)))
+
+
+def _format_duration(nanoseconds: int) -> str:
+    """Return a duration as Go prints it, such as 1h30m0s, 1.5s or 20ms."""
+    sign, rest = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
+    if rest < _NANOSECONDS["s"]:
+        unit = next((unit for unit in ("ms", "µs", "ns") if rest >= _NANOSECONDS[unit]), "s")
+        return f"{sign}{_format_amount(rest, _NANOSECONDS[unit])}{unit}"
+    hours, rest = divmod(rest, _NANOSECONDS["h"])
+    minutes, rest = divmod(rest, _NANOSECONDS["m"])
+    whole = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
+    return f"{sign}{whole}{_format_amount(rest, _NANOSECONDS['s'])}s"
+
+
+def _format_amount(nanoseconds: int, unit: int) -> str:
+    return format((Decimal(nanoseconds) / unit).normalize(), "f")
 
 
 def _encode_duration(number: int, text: str) -> bytes:
-    parts = re.findall(r"([\d.]+)([a-zµ]+)", text)
-    seconds = sum(float(amount) * _GO_DURATION_UNITS[unit] for amount, unit in parts)
-    return encode_bytes_field(number, encode_int_field(1, round(seconds * 1e9)))
+    sign = -1 if text.startswith("-") else 1
+    parts = _DURATION_PART.findall(text)
+    if "".join(amount + unit for amount, unit in parts) != text.lstrip("+-") and text.lstrip("+-") != "0":
+        raise ValueError(f"{text} is not a duration")
+    nanoseconds = sum(int(Decimal(amount) * _NANOSECONDS[unit]) for amount, unit in parts)
+    return encode_bytes_field(number, encode_int_field(1, sign * nanoseconds))
 
+
+OMITTED_ZEROS: Final = frozenset({"string", "bool", "int", "double", "bytes", "strings"})
+"""The types whose zero values `omitempty` omits in Go; those of structs it keeps."""
 
 VALUE_TYPES: dict[str, ValueType] = {
     "string": ValueType(as_text, lambda number, value: encode_bytes_field(number, value.encode())),
@@ -122,16 +155,16 @@ VALUE_TYPES: dict[str, ValueType] = {
     "double": ValueType(as_double, encode_double_field),
     "bytes": ValueType(
         lambda raw: base64.b64encode(as_bytes(raw)).decode(),
-        lambda number, value: encode_bytes_field(number, base64.b64decode(value)),
+        lambda number, value: encode_bytes_field(number, base64.b64decode(value, validate=True)),
     ),
     "strings": ValueType(_decode_strings, _encode_strings),
     "Duration": ValueType(_decode_duration, _encode_duration),
     "FieldsV1": ValueType(_decode_json, _encode_json),
     "IntOrString": ValueType(_decode_int_or_string, _encode_int_or_string),
     "JSON": ValueType(_decode_json, _encode_json),
-    "MicroTime": ValueType(_decode_microseconds, _encode_time),
+    "MicroTime": ValueType(_decode_microseconds, _encode_microseconds),
     "Quantity": ValueType(_decode_quantity, _encode_quantity),
     "RawExtension": ValueType(_decode_json, _encode_json),
-    "Time": ValueType(_decode_whole_seconds, _encode_time),
+    "Time": ValueType(_decode_whole_seconds, _encode_whole_seconds),
 }
 """All types of fields that are not messages, by the names in the data file."""
