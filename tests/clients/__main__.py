@@ -1,13 +1,20 @@
-"""`python -m tests.clients`: install the client libraries."""
+"""`python -m tests.clients`: install the client libraries, and build kubectl in several versions."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from tests.clients.environments import PYTHON_CLIENTS
+from tests.clients.environments import KUBECTL_VERSIONS, PYTHON_CLIENTS
+from tests.controlplane.build import build, cache_folder
+from tests.controlplane.progress import BuildError
 from tests.real_frameworks.environments import installed
 
 os.umask(0o022)  # the tests run as another user
 for line in installed((PYTHON_CLIENTS,)):
     print(f"scripts/test: NOT INSTALLED, its tests are skipped: {line}", file=sys.stderr)
+for version in KUBECTL_VERSIONS:
+    try:
+        build(["kubectl"], cache_folder(os.environ), version)
+    except BuildError as error:
+        print(f"scripts/test: NOT BUILT, its tests are skipped: kubectl {version}: {error}", file=sys.stderr)
