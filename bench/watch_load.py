@@ -7,6 +7,7 @@ CPU time of the event loop's thread: on a machine with other load, only the seco
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import sys
 import tempfile
@@ -60,6 +61,8 @@ async def serve() -> None:
     with tempfile.TemporaryDirectory(prefix="pliant-bench-") as folder:
         config = ClusterConfig(data_dir=Path(folder) / "data", workspace=Path(folder))
         async with EmbeddedCluster.start(config) as cluster:
+            gc.collect()
+            gc.freeze()  # as `pliant up` does
             print(cluster.kubeconfig, flush=True)
             task = asyncio.create_task(monitor.run())
             reader = asyncio.StreamReader()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from pliant.embedded.registry.kinds import Kind
@@ -30,7 +31,7 @@ def _quota_kind(kind: str, columns: tuple[TableColumn, ...], **kind_fields: Any)
         kind=kind,
         namespaced=True,
         list_kind=f"{kind}List",
-        schema=Schema(load_kubernetes_schema(kind)),
+        schema=Schema(partial(load_kubernetes_schema, kind)),
         columns=columns,
         **kind_fields,
     )

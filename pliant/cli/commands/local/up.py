@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import logging
 import os
 import shlex
@@ -156,6 +157,9 @@ async def _run_operator(
         lock.publish(_describe_running(cluster))
         notice = cluster.mode.fallback_notice
         notify_ready({"url": cluster.url, "kubeconfig": str(cluster.kubeconfig), "notice": notice})
+        # What was loaded until now stays: the garbage collector need not stop the server to look at it again.
+        gc.collect()
+        gc.freeze()
         await asyncio.Event().wait()
 
 
