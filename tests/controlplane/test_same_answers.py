@@ -44,7 +44,6 @@ KNOWN = {
     "an unknown path": "we say so in a Status, the real one in plain text",
     "an unknown group": "as above",
     "an unknown version": "as above",
-    "an unknown form": "we answer in JSON, the real one refuses",
 }
 
 

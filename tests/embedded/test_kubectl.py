@@ -221,8 +221,8 @@ async def test_create_sends_protobuf_and_is_understood(kubectl: Kubectl) -> None
     data = msgspec.json.decode(await kubectl("get", "cm", "c", "-n", "team", "-o", "jsonpath={.data}"))
     assert data == {"a": "b", "k": "v" * 300}
     assert await kubectl("get", "secret", "s", "-n", "team", "-o", "jsonpath={.data.word}") == "aHVzaA=="
-    said = await kubectl("create", "service", "clusterip", "s", "--tcp=80", fails=True)
-    assert "Service is not supported as protobuf" in said
+    await kubectl("create", "service", "clusterip", "s", "-n", "team", "--tcp=80")
+    assert await kubectl("get", "service", "s", "-n", "team", "-o", "jsonpath={.spec.ports[0].targetPort}") == "80"
 
 
 async def test_explain_and_questions_about_oneself(kubectl: Kubectl) -> None:

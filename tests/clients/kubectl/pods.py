@@ -135,3 +135,15 @@ def taint(kubectl: Kubectl) -> None:
     kubectl("taint", "nodes", "node-1", "color=red:PreferNoSchedule")
     assert "red" in kubectl.field("node/node-1", ".spec.taints")
     assert kubectl("taint", "nodes", "node-1", "color-") == "node/node-1 untainted\n"
+
+
+def debug(kubectl: Kubectl) -> None:
+    words = ("--image=none", "--profile=general", "--container=helper", "--", "sh", "-c", "hostname; sleep 100")
+    kubectl("debug", "ticker", *words)
+    path = ".status.ephemeralContainerStatuses[?(@.name=='helper')].state.running.startedAt"
+    kubectl("wait", "pod/ticker", f"--for=jsonpath={{{path}}}", "--timeout=15s")
+    assert kubectl("logs", "ticker", "-c", "helper") == "ticker\n"
+    copy = ("--copy-to=ticker-copy", "--container=main", "--", "sh", "-c", "echo copied; sleep 100")
+    kubectl("debug", "ticker", *copy)
+    kubectl("wait", "pod/ticker-copy", "--for=condition=Ready", "--timeout=15s")
+    assert kubectl("logs", "ticker-copy", "-c", "main") == "copied\n"

@@ -30,3 +30,12 @@ def roll_out(kubectl: Kubectl) -> None:
     kubectl("rollout", "resume", "deployment/rolled")
     kubectl("rollout", "status", "deployment/rolled", "--timeout=20s")
     kubectl("delete", "deployment", "rolled")
+
+
+def run_a_job(kubectl: Kubectl) -> None:
+    kubectl("create", "job", "once", "--image=none", "--", "echo", "done")
+    kubectl("wait", "job/once", "--for=condition=Complete", "--timeout=15s")
+    assert kubectl("logs", "job/once") == "done\n"
+    assert kubectl("get", "job", "once", "--no-headers").split()[:3] == ["once", "Complete", "1/1"]
+    kubectl("delete", "job", "once")
+    kubectl("wait", "pods", "-l", "job-name=once", "--for=delete", "--timeout=15s")
