@@ -22,7 +22,7 @@ def swagger_document(kinds: Iterable[Kind]) -> dict[str, Any]:
     """Return the response to /openapi/v2 for these kinds."""
     kinds = sorted(kinds, key=lambda kind: (kind.group, kind.version, kind.plural))
     referenced = [name for kind in kinds for name in subresource_definitions(kind)]
-    definitions = msgspec.json.decode(msgspec.json.encode(collect_definitions(kinds, referenced)))
+    definitions = collect_definitions(kinds, referenced)
     return {
         "swagger": "2.0",
         "info": {"title": "Kubernetes", "version": "unversioned"},
@@ -31,8 +31,10 @@ def swagger_document(kinds: Iterable[Kind]) -> dict[str, Any]:
     }
 
 
-def _definition(schema: dict[str, Any]) -> dict[str, Any]:
+def _definition(schema: dict[str, Any] | msgspec.Raw) -> dict[str, Any]:
     """Return the definition of a kind; one that accepts any field lists none, or kubectl would refuse the others."""
+    if isinstance(schema, msgspec.Raw):
+        schema = msgspec.json.decode(schema, type=dict[str, Any])
     if schema.get("x-kubernetes-preserve-unknown-fields"):
         extensions = {keyword: value for keyword, value in schema.items() if keyword.startswith("x-")}
         return {"type": "object", **extensions}
