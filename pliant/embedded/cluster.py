@@ -64,7 +64,8 @@ from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.scheduler.gpu_allocation import GpuAllocator, assign_gpus_to_nodes
 from pliant.embedded.scheduler.pod_groups import POD_GROUP_RESOURCES, pod_group_informer
 from pliant.embedded.scheduler.scheduler import DEFAULT_SCHEDULER_NAME, Scheduler
-from pliant.embedded.storage.store import Store
+from pliant.embedded.storage.store import ChangeListener, Store
+from pliant.embedded.storage.stored_objects import StoredObject
 from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import Node
@@ -132,6 +133,11 @@ class EmbeddedCluster:
     def transport_for_account(self, namespace: str, name: str) -> Transport:
         """Return a transport with the rights of a service account."""
         return InProcessTransport(self._api, service_account_user(namespace, name))
+
+    def observe_objects(self, resource_key: str, on_commit: ChangeListener) -> tuple[StoredObject, ...]:
+        """Return the objects of a resource; `on_commit` gets all later changes, before their writers get a response."""
+        self._api.store.add_listener(on_commit)
+        return tuple(self._api.store.committed.list_objects(resource_key))
 
     async def listen_for_pods(self, port: int) -> tuple[str, socket]:
         """Return a listening socket for pods, and the address at which pods reach it."""

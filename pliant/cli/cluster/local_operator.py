@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from pliant.cli.cluster.apply import install_crds
+from pliant.cli.cluster.local_leadership import LocalLeadership
 from pliant.cli.cluster.operator_manifests import OPERATOR_NAME, OPERATOR_NAMESPACE, crd_manifests
 from pliant.cli.cluster.progress_receiver import open_embedded_receiver, read_embedded_secret
 from pliant.cli.input.operator_options import DEFAULT_LEASE_NAME
@@ -26,6 +27,7 @@ from pliant.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
     from pliant.embedded.cluster import EmbeddedCluster
+    from pliant.kube.transport.base import Transport
 
 _ACCOUNT = OperatorAccount(namespace=OPERATOR_NAMESPACE, name=OPERATOR_NAME)
 
@@ -37,23 +39,36 @@ async def run_local_operator(
     autoscale: AutoscaleOptions | None,
     frontends: Iterable[Frontend] | None = None,
 ) -> AsyncIterator[None]:
-    """Install the CRDs of some job kinds, by default of all, and run their operator until the context exits."""
+    """Install the CRDs of some job kinds, by default of all, and run their operator until the context exits.
+
+    While an installed operator leads, this one stands by.
+    """
     owner = KubeClient(cluster.transport)
     await install_crds(owner, frontends)
     client = await create_operator_client(cluster, owner, frontends)
     secret = await read_embedded_secret(owner)
     async with open_embedded_receiver(cluster, client, secret) as receiver, asyncio.TaskGroup() as tasks:
-        operator = Operator(
-            client,
-            SystemClock(),
-            frontends=frontends,
-            config=config,
-            key_secret=secret,
-            progress_receiver=receiver,
-            autoscale_options=autoscale,
-        )
-        running = tasks.create_task(operator.run())
-        await operator.wait_ready()
+        leadership = LocalLeadership.observe(cluster, DEFAULT_LEASE_NAME)
+        gated = KubeClient(leadership.with_gate(_account_transport(cluster)))
+        is_started = asyncio.Event()
+
+        async def reconcile_jobs() -> None:
+            operator = Operator(
+                gated,
+                SystemClock(),
+                frontends=frontends,
+                config=config,
+                key_secret=secret,
+                progress_receiver=receiver,
+                autoscale_options=autoscale,
+            )
+            async with asyncio.TaskGroup() as parts:
+                parts.create_task(operator.run())
+                await operator.wait_ready()
+                is_started.set()
+
+        running = tasks.create_task(leadership.run_while_free(reconcile_jobs, on_standby=is_started.set))
+        await is_started.wait()
         try:
             yield
         finally:
@@ -67,7 +82,11 @@ async def create_operator_client(
     kinds = tuple(registered_kinds().values() if frontends is None else frontends)
     for manifest in _role_manifests(kinds):
         await _create_or_update(owner, manifest)
-    return KubeClient(cluster.transport_for_account(_ACCOUNT.namespace, _ACCOUNT.name))
+    return KubeClient(_account_transport(cluster))
+
+
+def _account_transport(cluster: EmbeddedCluster) -> Transport:
+    return cluster.transport_for_account(_ACCOUNT.namespace, _ACCOUNT.name)
 
 
 def _role_manifests(frontends: tuple[Frontend, ...]) -> Iterator[dict[str, Any]]:

@@ -18,6 +18,7 @@ VOLUME_CLAIM_KIND = "PersistentVolumeClaim"
 CLAIM_UID_KEY = "uid"
 """The only key in the data of a persistent volume claim."""
 SECRET_KIND = "Secret"  # noqa: S105 - the name of a kind
+_PLIANT_ENTRYPOINT: Final = ("pliant",)
 _VARIABLE_REFERENCE: Final = re.compile(r"\$(?:\$|\(([^)]*)\))")
 _METADATA_SUBSCRIPT: Final = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]\Z")
 
@@ -72,15 +73,22 @@ def build_environment(container: ContainerObject, resolved_pod: ResolvedPod, bas
 
 def _with_pliant_on_path(container: ContainerObject, base_env: Environment) -> Environment:
     """Put this installation of Pliant first on the PATH of a container with Pliant's own image."""
-    image_name = (container.get("image") or "").rpartition("/")[2].partition("@")[0].partition(":")[0]
-    if image_name != "pliant":
+    if not _has_pliant_image(container):
         return base_env
     return {**base_env, "PATH": ":".join(filter(None, (str(Path(sys.executable).parent), base_env.get("PATH"))))}
 
 
+def _has_pliant_image(container: ContainerObject) -> bool:
+    return (container.get("image") or "").rpartition("/")[2].partition("@")[0].partition(":")[0] == "pliant"
+
+
 def build_command_line(container: ContainerObject, variables: Environment) -> list[str]:
-    """Return the command and arguments of a container with `$(VAR)` expanded."""
-    arguments = [*(container.get("command") or ()), *(container.get("args") or ())]
+    """Return the command and arguments of a container with `$(VAR)` expanded.
+
+    The only image whose entrypoint is known is that of Pliant.
+    """
+    command = container.get("command") or (_PLIANT_ENTRYPOINT if _has_pliant_image(container) else ())
+    arguments = [*command, *(container.get("args") or ())]
     return [expand_variables(argument, variables) for argument in arguments]
 
 
