@@ -1,0 +1,152 @@
+"""What of an API server's answer matters to a client, so that the answers of two servers can be compared."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from pliant.kube.transport.base import Reply
+
+CRASHED = 599
+"""The code of a request that a server in this process ended with an exception."""
+_PRESENT = "<present>"
+_CHOSEN_BY_SERVER = frozenset({"uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "continue"})
+"""Fields of which only the presence is compared."""
+_NOT_COMPARED = frozenset({"managedFields", "storageVersionHash", "serverAddressByClientCIDRs", "remainingItemCount"})
+_ADDRESSES = frozenset({"clusterIP", "clusterIPs"})
+_REASONS_WITH_MESSAGE = frozenset({"NotFound", "AlreadyExists", "Conflict"})
+"""Reasons whose messages are compared; people read them, and other messages report how a program read its input."""
+_VALUES_OF_SERVER = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<=record \()\d+|(?<=precondition \()\d+")
+_AGE = re.compile(r"(\d+[smhd])+|<unknown>|<invalid>")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+_GENERATED_NAME = re.compile(r"\b(g-|Bad_|x{58,60})[bcdfghjklmnpqrstvwxz2456789]{5}(?![a-z0-9])")
+_UNEVALUATED_RULES = "<nil>"
+"""The field of a cause by which a server says that it could not evaluate the rules of a schema."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A status code and a normalized body."""
+
+    code: int
+    body: Any
+
+    @property
+    def is_failure(self) -> bool:
+        return isinstance(self.body, dict) and self.body.get("status") == "Failure"
+
+
+def normalize_reply(reply: Reply, run: str) -> Answer:
+    """Return an answer without what may differ between two servers."""
+    return Answer(reply.status, normalize_body(decode_reply(reply), run))
+
+
+def normalize_body(body: Any, run: str) -> Any:
+    """Normalize a decoded body; the name of the run becomes `{run}` again."""
+    match body:
+        case list():
+            return [normalize_body(event, run) for event in body if event.get("type") != "BOOKMARK" or _ends_list(event)]
+        case {"kind": "Status", "status": "Failure"}:
+            result: Any = _normalize_failure(body)
+        case {"kind": "Table"}:
+            result = _normalize_table(body)
+        case dict():
+            result = _normalize(body)
+        case _:
+            return body
+    text = _GENERATED_NAME.sub("<generated>", json.dumps(result).replace(run, "{run}"))
+    result = json.loads(text)
+    if "<generated>" in text and isinstance(result, dict):
+        for rows in (result.get("items"), result.get("rows")):
+            if isinstance(rows, list):
+                rows.sort(key=json.dumps)
+    return result
+
+
+def decode_reply(reply: Reply) -> Any:
+    """Decode a body: an object, the events of a watch, or text."""
+    try:
+        return json.loads(reply.body)
+    except ValueError:
+        pass
+    try:
+        return [json.loads(line) for line in reply.body.splitlines()]
+    except ValueError:
+        return reply.body.decode()
+
+
+def _normalize_failure(status: dict[str, Any]) -> dict[str, Any]:
+    details = dict(status.get("details") or {})
+    causes = {
+        (cause.get("field") or "", cause.get("reason") or "")
+        for cause in details.pop("causes", None) or ()
+        if cause.get("field") != _UNEVALUATED_RULES
+    }
+    details.pop("uid", None)
+    reason = status.get("reason") or ""
+    message = _VALUES_OF_SERVER.sub("…", status.get("message") or "") if reason in _REASONS_WITH_MESSAGE else ""
+    return {
+        "status": "Failure",
+        "reason": reason,
+        "details": {name: value for name, value in details.items() if value not in ("", None)},
+        "causes": sorted(map(list, causes)),
+        "message": message,
+    }
+
+
+def _normalize_table(table: dict[str, Any]) -> dict[str, Any]:
+    columns = [[column["name"], column["type"], column["priority"]] for column in table["columnDefinitions"]]
+    rows = [
+        [[_without_age(cell) for cell in row["cells"]], sorted(row.get("object") or ())]
+        for row in table.get("rows") or ()
+    ]
+    return {"columns": columns, "rows": rows}
+
+
+def _without_age(cell: Any) -> Any:
+    is_time = isinstance(cell, str) and (_AGE.fullmatch(cell) or _TIME.fullmatch(cell))
+    return "<age>" if is_time else cell
+
+
+def _normalize(value: Any, key: str = "") -> Any:
+    match value:
+        case dict():
+            return _normalize_object(value)
+        case list():
+            return [_normalize(each) for each in value]
+        case str() if _TIME.fullmatch(value):
+            return "<time>"
+    return value
+
+
+def _normalize_object(value: dict[str, Any]) -> dict[str, Any]:
+    result = {name: _normalize(each, name) for name, each in value.items() if name not in _NOT_COMPARED}
+    for name in _CHOSEN_BY_SERVER & result.keys():
+        if result[name] and isinstance(result[name], str):
+            result[name] = _PRESENT
+        else:
+            del result[name]
+    if isinstance(result.get("clusterIP"), str) and result["clusterIP"] not in ("", "None"):
+        result["clusterIP"], result["clusterIPs"] = _PRESENT, bool(result.get("clusterIPs"))
+    for port in result.get("ports") or () if "type" in result else ():
+        if isinstance(port, dict) and port.get("nodePort"):
+            port["nodePort"] = _PRESENT
+    if isinstance(result.get("items"), list):
+        for item in result["items"]:
+            if isinstance(item, dict):
+                item.pop("apiVersion", None)
+                item.pop("kind", None)
+    if isinstance(result.get("verbs"), list):
+        result["verbs"] = sorted(map(str, result["verbs"]))
+    if result.get("generateName"):
+        result["name"] = "<generated>"
+    if isinstance(result.get("kube-root-ca.crt"), str):
+        del result["kube-root-ca.crt"]
+    return result
+
+
+def _ends_list(event: dict[str, Any]) -> bool:
+    annotations = event["object"]["metadata"].get("annotations") or {}
+    return bool(annotations.get("k8s.io/initial-events-end") == "true")

@@ -1,0 +1,1 @@
+"""Valid objects of every kind, and mutations that make them invalid."""

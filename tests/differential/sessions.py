@@ -1,0 +1,140 @@
+"""Sends a sequence to one server and collects its answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import traceback
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from pliant.kube.transport.base import Reply, Request, Transport
+from tests.differential.answers import CRASHED, Answer, decode_reply, normalize_body, normalize_reply
+from tests.differential.steps import OTHER_SPACE, SPACE, WATCH, Step, object_path, substitute
+
+LAST_OBJECT = "last-of-the-watch"
+"""The name of an object that is created after a sequence: a watch has delivered everything when it delivers this one."""
+_WATCH_SECONDS = 10.0
+
+
+class Session:
+    """One run of a sequence on one server."""
+
+    def __init__(self, transport: Transport, run: str) -> None:
+        self._transport = transport
+        self._run = run
+        self._now = "1"
+        self._continue = ""
+        self._known: dict[str, dict[str, str]] = {}
+
+    async def prepare(self) -> None:
+        """Create the namespaces and their service accounts, from which pods mount no token."""
+        for name in (SPACE, OTHER_SPACE):
+            namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            await self.send(Step("POST", "/api/v1/namespaces", namespace))
+            path = f"/api/v1/namespaces/{name}/serviceaccounts"
+            account = {
+                "apiVersion": "v1",
+                "kind": "ServiceAccount",
+                "metadata": {"name": "default"},
+                "automountServiceAccountToken": False,
+            }
+            answer = await self.send(Step("POST", path, account))
+            if answer.code != 201:
+                await self.send(Step("PUT", f"{path}/default", account))
+
+    async def send(self, step: Step) -> Answer:
+        """Send a request and return what matters of the answer."""
+        try:
+            reply = await self._transport.send(step.to_request(self._values(step)))
+        except Exception as error:  # the in-process server has no HTTP layer that turns a crash into an answer
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            return Answer(CRASHED, f"{error!r} in {last.filename}:{last.lineno}")
+        self._remember(step, decode_reply(reply))
+        return normalize_reply(reply, self._run)
+
+    async def run(self, steps: Sequence[Step]) -> AsyncIterator[Answer]:
+        """Yield the answer of each step; a watch is answered by its first code, and by its events at the end."""
+        async with AsyncExitStack() as stack:
+            watches: list[tuple[Step, asyncio.Task[Answer]]] = []
+            for step in steps:
+                if step.method == WATCH:
+                    answer, events = await stack.enter_async_context(self._watch(step))
+                    if events is not None:
+                        watches.append((step, events))
+                    yield answer
+                else:
+                    yield await self.send(step)
+            for step, events in watches:
+                await self._end_watch(step)
+                yield await events
+
+    @asynccontextmanager
+    async def _watch(self, step: Step) -> AsyncIterator[tuple[Answer, asyncio.Task[Answer] | None]]:
+        request = replace(step.to_request(self._values(step)), timeout=60.0)
+        async with self._transport.stream(_as_watch(request)) as stream:
+            if stream.status != 200:
+                body = b"".join([chunk async for chunk in stream.chunks])
+                yield normalize_reply(Reply(status=stream.status, body=body), self._run), None
+                return
+            task = asyncio.create_task(self._collect(stream.chunks))
+            try:
+                yield Answer(200, None), task
+            finally:
+                task.cancel()
+                await asyncio.wait([task])
+
+    async def _collect(self, chunks: AsyncIterator[bytes]) -> Answer:
+        events: list[Any] = []
+        rest = b""
+        try:
+            async with asyncio.timeout(_WATCH_SECONDS):
+                async for chunk in chunks:
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    for line in filter(None, lines):
+                        event = json.loads(line)
+                        if event["object"].get("metadata", {}).get("name") == LAST_OBJECT:
+                            return Answer(200, normalize_body(events, self._run))
+                        events.append(event)
+        except TimeoutError:
+            events.append({"type": "TIMEOUT"})
+        return Answer(200, normalize_body(events, self._run))
+
+    async def _end_watch(self, step: Step) -> None:
+        """Create an object that the watch must deliver as its last one."""
+        from tests.differential.objects.examples import make_minimal
+
+        body = make_minimal(step.path, LAST_OBJECT)
+        await self._transport.send(Step("POST", step.path, body).to_request(self._values(step)))
+
+    def _values(self, step: Step) -> dict[str, str]:
+        known = self._known.get(substitute(object_path(step), {"run": self._run}), {})
+        return {
+            "run": self._run,
+            "version": known.get("version", "1"),
+            "first": known.get("first", "1"),
+            "uid": known.get("uid", "00000000-0000-0000-0000-000000000000"),
+            "now": self._now,
+            "continue": self._continue,
+        }
+
+    def _remember(self, step: Step, body: Any) -> None:
+        metadata = body.get("metadata") if isinstance(body, dict) else None
+        if not isinstance(metadata, dict):
+            return
+        self._continue = metadata.get("continue") or self._continue
+        version = metadata.get("resourceVersion")
+        if not isinstance(version, str) or not version.isdigit():
+            return
+        self._now = max(self._now, version, key=int)
+        path = substitute(object_path(step), {"run": self._run})
+        known = self._known.setdefault(path, {"first": version})
+        known["version"] = version
+        known["uid"] = metadata.get("uid") or known.get("uid", "")
+
+
+def _as_watch(request: Request) -> Request:
+    return replace(request, query={**request.query, "watch": "true"})
+
