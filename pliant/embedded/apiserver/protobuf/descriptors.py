@@ -43,6 +43,11 @@ class FieldDescriptor:
     is_map: bool
     keeps_zero: bool
     """Whether JSON contains the field if its value is zero; otherwise Go omits it."""
+    is_pointer: bool
+    """Whether Go tells an absent value from a zero value."""
+    omits_empty_struct: bool
+    is_wide: bool
+    """Whether an integer has 64 bits instead of 32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,7 @@ def find_message(name: str) -> MessageDescriptor | None:
     if raw is None:
         return None
     fields = [
-        FieldDescriptor(int(number), json_name, type_name, "r" in flags, "m" in flags, "z" in flags)
+        FieldDescriptor(int(number), json_name, type_name, *(flag in flags for flag in "rmzpow"))
         for number, (json_name, type_name, flags) in raw.items()
     ]
     return MessageDescriptor(
