@@ -1,1 +1,1 @@
-"""The same sequences of requests are sent to kube-apiserver and to the embedded API server, and the answers compared."""
+"""The same sequences of requests go to kube-apiserver and to the embedded API server, and the answers are compared."""

@@ -24,7 +24,9 @@ def main() -> int:
     parser.add_argument("--requests", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--shrink", type=int, default=10, help="how many kinds of differences to shrink")
-    parser.add_argument("--kubeconfig", type=Path, help="a running cluster without controllers; by default one is started")
+    parser.add_argument(
+        "--kubeconfig", type=Path, help="a running cluster without controllers; by default one is started"
+    )
     parser.add_argument("--self-check", action="store_true", help="compare two embedded servers")
     args = parser.parse_args()
     print(f"seed {args.seed}", flush=True)

@@ -47,7 +47,9 @@ def normalize_body(body: Any, run: str) -> Any:
     """Normalize a decoded body; the name of the run becomes `{run}` again."""
     match body:
         case list():
-            return [normalize_body(event, run) for event in body if event.get("type") != "BOOKMARK" or _ends_list(event)]
+            return [
+                normalize_body(event, run) for event in body if event.get("type") != "BOOKMARK" or _ends_list(event)
+            ]
         case {"kind": "Status", "status": "Failure"}:
             result: Any = _normalize_failure(body)
         case {"kind": "Table"}:

@@ -123,7 +123,8 @@ def _fragment(rng: random.Random, example: KindExample) -> dict[str, Any]:
 
 def _merge_patch(rng: random.Random, example: KindExample) -> Step:
     media = MERGE_PATCH if rng.random() < 0.6 or example.is_custom else STRATEGIC_MERGE_PATCH
-    body = _fragment(rng, example) if rng.random() < 0.95 else rng.choice(([], [1], {}, "x"))
+    odd: tuple[Any, ...] = ([], [1], {}, "x")
+    body = _fragment(rng, example) if rng.random() < 0.95 else rng.choice(odd)
     return Step("PATCH", _object_path(rng, example), body, query=_write_query(rng, example), media=media)
 
 

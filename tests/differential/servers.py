@@ -91,6 +91,9 @@ async def server_pair(kubeconfig: Path | None) -> AsyncIterator[ServerPair]:
 
 
 async def _wait_served(transport: Transport, path: str) -> None:
-    async with asyncio.timeout(30):
-        while (await transport.send(Request(method="GET", path=path))).status != 200:
-            await asyncio.sleep(0.05)
+    """Return when a new kind is served, which the real server does a moment later."""
+    for _ in range(600):
+        if (await transport.send(Request(method="GET", path=path))).status == 200:
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"{path} is not served")

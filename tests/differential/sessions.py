@@ -15,7 +15,7 @@ from tests.differential.answers import CRASHED, Answer, decode_reply, normalize_
 from tests.differential.steps import OTHER_SPACE, SPACE, WATCH, Step, object_path, substitute
 
 LAST_OBJECT = "last-of-the-watch"
-"""The name of an object that is created after a sequence: a watch has delivered everything when it delivers this one."""
+"""The name of an object that is created after a sequence: a watch that delivers it has delivered everything."""
 _WATCH_SECONDS = 10.0
 
 
@@ -137,4 +137,3 @@ class Session:
 
 def _as_watch(request: Request) -> Request:
     return replace(request, query={**request.query, "watch": "true"})
-

@@ -255,8 +255,8 @@ async def test_what_is_no_amount_is_refused_by_name(server: Served, nonsense: ob
     body = pod("x")
     body["spec"]["containers"][0]["resources"] = {"limits": {"cpu": nonsense}}
     reply, status = await server.call("POST", PODS.path("default"), body)
-    assert reply.status == 422
-    assert "spec.containers[0].resources.limits[cpu]: Invalid value" in status["message"]
+    assert reply.status == 400
+    assert "spec.containers[0].resources.limits[cpu]: must be a quantity" in status["message"]
 
 
 PATHS_OF_PODS: list[tuple[dict[str, Any], dict[str, Any], str]] = [

@@ -24,8 +24,8 @@ async def server() -> AsyncIterator[Served]:
         yield server
 
 
-async def apply(server: Served, who: str, data: dict[str, str], **more: Any) -> dict[str, Any]:
-    body = {"metadata": {"name": "a", **more.pop("metadata", {})}, "data": data}
+async def apply(server: Served, who: str, data: dict[str, str] | None, **more: Any) -> dict[str, Any]:
+    body = {"metadata": {"name": "a", **more.pop("metadata", {})}, **({} if data is None else {"data": data})}
     return await server.client.apply(CONFIG_MAPS, "default", body, field_manager=who, **more)
 
 
@@ -135,10 +135,10 @@ async def test_lists_are_merged_by_their_keys(server: Served) -> None:
 
 
 async def test_sets_and_services(server: Served) -> None:
-    await apply(server, "ada", {}, metadata={"finalizers": ["a.io/x"]})
-    await apply(server, "bob", {}, metadata={"finalizers": ["b.io/y"]})
+    await apply(server, "ada", None, metadata={"finalizers": ["a.io/x"]})
+    await apply(server, "bob", None, metadata={"finalizers": ["b.io/y"]})
     assert (await get_stored(server))["metadata"]["finalizers"] == ["a.io/x", "b.io/y"]
-    await apply(server, "ada", {})
+    await apply(server, "ada", None)
     assert (await get_stored(server))["metadata"]["finalizers"] == ["b.io/y"]
     ports = [{"name": "http", "port": 80}, {"name": "https", "port": 443}]
     body = {"metadata": {"name": "s"}, "spec": {"selector": {"x": "y"}, "ports": ports}}

@@ -119,7 +119,7 @@ async def test_repetition_is_counted_and_shown_to_kubectl() -> None:
         ({"type": "Odd"}, "type"),
         ({"deprecatedCount": 1}, "deprecatedCount"),
         ({"regarding": {**REGARDING, "namespace": "elsewhere"}}, "involvedObject.namespace"),
-        ({"series": {"count": 1, "lastObservedTime": "2030-01-01T00:00:00Z"}}, "series.count"),
+        ({"series": {"count": 1, "lastObservedTime": "2030-01-01T00:00:00.000000Z"}}, "series.count"),
         ({"series": {"count": 2}}, "series.lastObservedTime"),
     ],
 )

@@ -158,7 +158,7 @@ async def test_a_node_tells_of_a_bad_gpu_and_offers_one_less() -> None:
             await quiet()
             status = (await places.client.get(NODES, None, "n"))["status"]
             (condition,) = (each for each in status["conditions"] if each["type"] == "GPUUnhealthy")
-            return condition["status"], condition["message"], status["allocatable"][GPU_RESOURCE]
+            return condition["status"], condition.get("message", ""), status["allocatable"][GPU_RESOURCE]
 
         assert await status_with_fault("Xid 79") == ("True", "GPU 0: Xid 79", "1")
         assert await places.pod("one", gpus=1) == "n"

@@ -135,22 +135,25 @@ def test_a_failed_test_says_which() -> None:
         apply_patch(JSON_PATCH, {"a": 1}, [{"op": "test", "path": "/a", "value": 2}])
 
 
-@pytest.mark.parametrize(
-    "patch",
-    [
-        {},
-        ["add"],
-        [{"op": "shrug", "path": "/a"}],
-        [{"path": "/a"}],
-        [{"op": "add", "path": "/b"}],
-        [{"op": "add", "path": "a", "value": 1}],
-        [{"op": "remove"}],
-        [{"op": "copy", "path": "/b"}],
-    ],
-)
+@pytest.mark.parametrize("patch", [{}, ["add"], [{"op": "add", "path": "/b"}]])
 def test_what_is_no_json_patch_is_a_bad_request(patch: Any) -> None:
     with pytest.raises(BadRequest):
         apply_patch(JSON_PATCH, {"a": 1}, patch)
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {"op": "shrug", "path": "/a"},
+        {"path": "/a"},
+        {"op": "add", "path": "a", "value": 1},
+        {"op": "remove"},
+        {"op": "copy", "path": "/b"},
+    ],
+)
+def test_an_operation_that_is_none_does_not_apply(operation: Any) -> None:
+    with pytest.raises(Invalid):
+        apply_patch(JSON_PATCH, {"a": 1}, [operation])
 
 
 @pytest.mark.parametrize("form", [MERGE_PATCH, STRATEGIC_MERGE_PATCH])

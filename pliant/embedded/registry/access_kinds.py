@@ -125,7 +125,7 @@ def _access_kind(
         kind=kind,
         namespaced=namespaced,
         list_kind=f"{kind}List",
-        schema=Schema(schema, _PATH_SEGMENT_RULE),
+        schema=Schema(schema, _PATH_SEGMENT_RULE, is_builtin=True),
         columns=columns,
         verbs=verbs,
     )

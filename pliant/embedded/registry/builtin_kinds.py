@@ -169,4 +169,4 @@ def _builtin_schema(kind: str, conversion: KindConversion | None = None) -> Sche
         else to_served_schema(load_kubernetes_schema(kind), conversion)
     )
     add_schema_rules(openapi, EXTRA_SCHEMA_KEYWORDS.get(kind, {}))
-    return Schema(openapi, _NAME_RULES.get(kind, DNS_SUBDOMAIN_RULE))
+    return Schema(openapi, _NAME_RULES.get(kind, DNS_SUBDOMAIN_RULE), is_builtin=True)

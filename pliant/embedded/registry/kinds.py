@@ -10,6 +10,20 @@ from pliant.embedded.registry.tables import TableColumn
 from pliant.embedded.schema import Schema
 
 STANDARD_RESOURCE_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+_RBAC_GROUP: Final = "rbac.authorization.k8s.io"
+_CREATED_ON_UPDATE: Final = frozenset(
+    {
+        *("endpoints", "events", "limitranges", "services", "leases.coordination.k8s.io", "events.events.k8s.io"),
+        *(f"{plural}.{_RBAC_GROUP}" for plural in ("roles", "clusterroles", "rolebindings", "clusterrolebindings")),
+    }
+)
+_UPDATED_BY_VERSION: Final = frozenset(
+    {
+        *("leases.coordination.k8s.io", "poddisruptionbudgets.policy"),
+        "validatingadmissionpolicies.admissionregistration.k8s.io",
+        "validatingadmissionpolicybindings.admissionregistration.k8s.io",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +72,16 @@ class Kind:
     def resource_key(self) -> str:
         """Return the storage key of the resource, the same for all versions and conversions."""
         return self.conversion.stored_resource if self.conversion else f"{self.group}/{self.plural}"
+
+    @property
+    def creates_on_update(self) -> bool:
+        """Return whether an update creates an object that does not exist."""
+        return not self.is_custom and self.qualified_name in _CREATED_ON_UPDATE
+
+    @property
+    def allows_unconditional_update(self) -> bool:
+        """Return whether an update need not name the resourceVersion that it replaces."""
+        return not (self.is_custom or self.qualified_name in _UPDATED_BY_VERSION)
 
     def to_served(self, stored: dict[str, Any]) -> dict[str, Any]:
         return self.conversion.to_served(stored) if self.conversion else {**stored, "apiVersion": self.api_version}

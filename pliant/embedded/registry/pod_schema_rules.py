@@ -11,7 +11,6 @@ PORT_RANGE: Final = {"minimum": 1, "maximum": 65535}
 PROTOCOL: Final = {"default": "TCP", "enum": ["TCP", "UDP", "SCTP"]}
 PREEMPTION_POLICY: Final = {"enum": ["Never", "PreemptLowerPriority"]}
 _DNS_LABEL_RULE: Final = {"pattern": f"^{DNS_LABEL_RULE.pattern.pattern}$", "maxLength": DNS_LABEL_RULE.max_length}
-_ATOMIC_LIST: Final = {"x-kubernetes-list-type": "atomic"}
 """For lists that Kubernetes merges by key but in which it allows duplicate keys."""
 
 _V1: Final = {"default": "v1"}
@@ -31,11 +30,9 @@ _HTTP_GET_FIELDS: Final = ("httpGet.path", "httpGet.scheme")
 
 _CONTAINER_RULES: Final[SchemaRules] = {
     "name": _DNS_LABEL_RULE,
-    "env": _ATOMIC_LIST,
     "env[].name": {"minLength": 1},
     "env[].valueFrom.fieldRef.apiVersion": _V1,
     "imagePullPolicy": {"enum": ["Always", "IfNotPresent", "Never"]},
-    "ports": _ATOMIC_LIST,
     "ports[].containerPort": PORT_RANGE,
     "ports[].protocol": PROTOCOL,
     "resources": {"default": {}},

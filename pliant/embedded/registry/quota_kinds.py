@@ -31,7 +31,7 @@ def _quota_kind(kind: str, columns: tuple[TableColumn, ...], **kind_fields: Any)
         kind=kind,
         namespaced=True,
         list_kind=f"{kind}List",
-        schema=Schema(partial(load_kubernetes_schema, kind)),
+        schema=Schema(partial(load_kubernetes_schema, kind), is_builtin=True),
         columns=columns,
         **kind_fields,
     )

@@ -108,7 +108,7 @@ def _workload_kind(group: str, kind: str, table_columns: tuple[TableColumn, ...]
         kind=kind,
         namespaced=True,
         list_kind=f"{kind}List",
-        schema=Schema(partial(_load_schema, kind)),
+        schema=Schema(partial(_load_schema, kind), is_builtin=True),
         columns=table_columns,
         has_status="status" in kind_fields.get("subresources", ()),
         **kind_fields,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import msgspec
 
+from pliant.embedded.schema.builtin_rules import without_list_keys_and_numbers
 from pliant.embedded.schema.defaults_and_pruning import Defaulter, Pruner, compile_defaulter, compile_pruner, deep_copy
 from pliant.embedded.schema.field_errors import (
     FieldError,
@@ -24,15 +25,24 @@ from pliant.embedded.schema.validators import compile_validator
 __all__ = ["FieldError", "FieldErrorType", "Schema", "deep_copy", "invalid_error"]
 
 
+def has_valid_types(errors: Sequence[FieldError]) -> bool:
+    return all(error.reason != FieldErrorType.TYPE.cause for error in errors)
+
+
 class Schema:
     """The schema of one kind; its functions are compiled when the first object arrives."""
 
     def __init__(
-        self, openapi: Mapping[str, Any] | Callable[[], Mapping[str, Any]], name_rule: NameRule = DNS_SUBDOMAIN_RULE
+        self,
+        openapi: Mapping[str, Any] | Callable[[], Mapping[str, Any]],
+        name_rule: NameRule = DNS_SUBDOMAIN_RULE,
+        *,
+        is_builtin: bool = False,
     ) -> None:
         """Take the schema, or a function that loads it when it is first needed."""
         self._source = openapi
         self._name_rule = name_rule
+        self._is_builtin = is_builtin
 
     @cached_property
     def openapi(self) -> Mapping[str, Any]:
@@ -62,9 +72,10 @@ class Schema:
 
     def validate(self, obj: dict[str, Any]) -> list[FieldError]:
         errors = self._validator(obj) if self._validator is not None else None
-        if errors:
-            return [error.build() for error in errors]
-        return validate_metadata(obj.get("metadata") or {}, self._name_rule)
+        built = [error.build() for error in errors or ()]
+        if built and not (self._is_builtin and isinstance(obj.get("metadata"), dict) and has_valid_types(built)):
+            return built
+        return built + validate_metadata(obj.get("metadata") or {}, self._name_rule)
 
     @cached_property
     def _full_openapi(self) -> dict[str, Any]:
@@ -80,7 +91,11 @@ class Schema:
 
     @cached_property
     def _validator(self) -> Validator | None:
-        return compile_validator(self._full_openapi)
+        if self._is_builtin:
+            return compile_validator(without_list_keys_and_numbers(self._full_openapi))
+        properties = self._full_openapi["properties"]
+        metadata = without_list_keys_and_numbers(properties["metadata"])
+        return compile_validator({**self._full_openapi, "properties": {**properties, "metadata": metadata}})
 
     @cached_property
     def digest(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -84,21 +84,52 @@ MAX_TOTAL_ANNOTATION_BYTES: Final = 262_144
 
 
 def validate_metadata(metadata: Mapping[str, Any], rule: NameRule = DNS_SUBDOMAIN_RULE) -> list[FieldError]:
-    """Return the errors of names, labels and annotations; the schema validates their types."""
+    """Return the errors of names, labels, annotations, owners and finalizers; their types are right."""
     errors: list[FieldError] = []
+    prefix = metadata.get("generateName")
+    if prefix and (message := name_problem(_with_masked_dash(prefix), rule)):
+        errors.append(FieldError.of("metadata.generateName", FieldErrorType.INVALID, prefix, message))
     name = metadata.get("name")
     if name and (message := name_problem(name, rule)):
         errors.append(FieldError.of("metadata.name", FieldErrorType.INVALID, name, message))
     errors += _validate_labels(metadata.get("labels") or {})
-    annotations = metadata.get("annotations") or {}
+    errors += _validate_annotations(metadata.get("annotations") or {})
+    errors += _validate_owners(metadata.get("ownerReferences") or [])
+    for finalizer in metadata.get("finalizers") or ():
+        if message := qualified_name_problem(finalizer):
+            errors.append(FieldError.of("metadata.finalizers", FieldErrorType.INVALID, finalizer, message))
+    return errors
+
+
+def _with_masked_dash(prefix: str) -> str:
+    """Return a generateName without its last dash, after which the server adds characters."""
+    return prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
+
+
+def _validate_annotations(annotations: Mapping[str, str]) -> Iterator[FieldError]:
     for key in annotations:
         if message := qualified_name_problem(key.lower()):
-            errors.append(FieldError.of("metadata.annotations", FieldErrorType.INVALID, key, message))
+            yield FieldError.of("metadata.annotations", FieldErrorType.INVALID, key, message)
     size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
     if size > MAX_TOTAL_ANNOTATION_BYTES:
         limit = f"may not be more than {MAX_TOTAL_ANNOTATION_BYTES} bytes"
-        errors.append(FieldError.of("metadata.annotations", FieldErrorType.TOO_LONG, "", limit))
-    return errors
+        yield FieldError.of("metadata.annotations", FieldErrorType.TOO_LONG, "", limit)
+
+
+def _validate_owners(owners: Sequence[Mapping[str, Any]]) -> Iterator[FieldError]:
+    path = "metadata.ownerReferences"
+    for owner in owners:
+        for field in ("apiVersion", "kind", "name", "uid"):
+            if not owner.get(field):
+                detail = "version must not be empty" if field == "apiVersion" else "must not be empty"
+                yield FieldError.of(f"{path}.{field}", FieldErrorType.INVALID, owner.get(field) or "", detail)
+        if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Event"):
+            detail = "/v1, Kind=Event is disallowed from being an owner"
+            yield FieldError.of(path, FieldErrorType.INVALID, owner, detail)
+    controllers = [f"{owner.get('kind')}/{owner.get('name')}" for owner in owners if owner.get("controller")]
+    for other in controllers[1:]:
+        detail = 'Only one reference can have Controller set to true. Found "true" in references for '
+        yield FieldError.of(path, FieldErrorType.INVALID, list(owners), f"{detail}{controllers[0]} and {other}")
 
 
 @lru_cache(maxsize=4096)

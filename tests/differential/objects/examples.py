@@ -232,12 +232,7 @@ EXAMPLES: tuple[KindExample, ...] = (
     KindExample(api_version="v1", kind="PersistentVolumeClaim", plural="persistentvolumeclaims", make_fields=_claim),
     KindExample(api_version="v1", kind="Event", plural="events", make_fields=_event, weight=1),
     KindExample(
-        api_version="v1",
-        kind="Namespace",
-        plural="namespaces",
-        make_fields=lambda rng: {},
-        namespaced=False,
-        weight=1,
+        api_version="v1", kind="Namespace", plural="namespaces", make_fields=lambda rng: {}, namespaced=False, weight=1
     ),
     KindExample(api_version="coordination.k8s.io/v1", kind="Lease", plural="leases", make_fields=_lease),
     KindExample(
@@ -268,10 +263,7 @@ EXAMPLES: tuple[KindExample, ...] = (
         weight=1,
     ),
     KindExample(
-        api_version="discovery.k8s.io/v1",
-        kind="EndpointSlice",
-        plural="endpointslices",
-        make_fields=_endpoint_slice,
+        api_version="discovery.k8s.io/v1", kind="EndpointSlice", plural="endpointslices", make_fields=_endpoint_slice
     ),
     KindExample(
         api_version="apiextensions.k8s.io/v1",

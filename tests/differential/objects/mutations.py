@@ -64,17 +64,19 @@ def mutate(rng: random.Random, obj: dict[str, Any]) -> dict[str, Any]:
 
 def _mutate_somewhere(rng: random.Random, obj: dict[str, Any]) -> None:
     fields = {name: value for name, value in obj.items() if name not in ("metadata", "apiVersion", "kind")}
-    paths = list(iterate_paths(fields)) if rng.random() < 0.97 else [
-        (name,) for name in ("apiVersion", "kind", "metadata") if name in obj
-    ]
+    paths = (
+        list(iterate_paths(fields))
+        if rng.random() < 0.97
+        else [(name,) for name in ("apiVersion", "kind", "metadata") if name in obj]
+    )
     if not paths:
         obj["unknown"] = 1
         return
     path = rng.choice(paths)
     change = rng.choice(_CHANGES)
-    parent = obj
+    parent: Any = obj
     for segment in path[:-1]:
-        parent = parent[segment]  # type: ignore[index,assignment]
+        parent = parent[segment]
     change(rng, parent, path[-1])
 
 

@@ -37,10 +37,7 @@ def _container_options(rng: random.Random) -> dict[str, Any]:
         "args": ["$(A)"],
         "workingDir": "/tmp",
         "env": _make_env(rng),
-        "envFrom": [
-            {"configMapRef": {"name": "c", "optional": True}},
-            {"prefix": "P_", "secretRef": {"name": "s"}},
-        ],
+        "envFrom": [{"configMapRef": {"name": "c", "optional": True}}, {"prefix": "P_", "secretRef": {"name": "s"}}],
         "ports": [{"containerPort": 80, "name": "http"}, {"containerPort": 53, "protocol": "UDP"}],
         "resources": rng.choice(
             (

@@ -25,6 +25,7 @@ from pliant.embedded.apiserver.http.errors import (
     required_field,
     unsupported_value,
 )
+from pliant.embedded.apiserver.protobuf.typed_objects import fill_zero_values
 from pliant.embedded.apiserver.quota.limit_range_objects import set_limit_range_defaults, validate_limit_range
 from pliant.embedded.apiserver.quota.resource_quota_objects import validate_resource_quota
 from pliant.embedded.registry.conversions import EVENTS_CONVERSION
@@ -84,19 +85,25 @@ class Admission:
     ) -> list[FieldError]:
         """Set the defaults of an object in place, and return its errors; `mutate` may change the object in between.
 
-        The validators run only if the schema finds no errors, so that they can rely on the types of all fields.
+        The validators of custom kinds run only if the schema finds no errors. Built-in kinds have been read as typed
+        objects, so that their validators can rely on the types of all fields.
         """
+        errors: list[FieldError] = []
         if kind.schema is not None:
             kind.schema.default(obj)
             errors = kind.schema.validate(obj)
-            if errors := _without_unchanged_fields(errors, obj, old) if kind.is_custom and old is not None else errors:
+            if kind.is_custom and old is not None:
+                errors = _without_unchanged_fields(errors, obj, old)
+            if errors and kind.is_custom:
                 return errors
+        if not kind.is_custom:
+            fill_zero_values(kind.api_version, kind.kind, obj)
         if (set_defaults := self._defaulters.get(kind.resource_key)) is not None:
             set_defaults(obj, old)
         mutate()
         if kind.resource_key == "/pods" and old is None:
             set_qos_class(obj)
-        errors = _validate_metadata(obj["metadata"], old)
+        errors += _validate_metadata(obj["metadata"], old)
         if not kind.is_custom and kind.resource_key != CRDS_RESOURCE_KEY:
             errors += _validate_finalizer_names(obj["metadata"])
         if (validate := self._validators.get(kind.resource_key)) is not None:
@@ -113,8 +120,7 @@ class Admission:
     def _set_service_defaults(self, service: Object, old: Object | None) -> None:
         spec = service.setdefault("spec", {})
         for port in spec.get("ports") or ():
-            if not port.get("targetPort"):  # clients in Go send 0 for an absent one
-                port["targetPort"] = port["port"]
+            port["targetPort"] = port.get("targetPort") or port["port"]
         if old is not None and spec.get("type") != "ExternalName" and not spec.get("clusterIP"):
             spec["clusterIP"] = (old.get("spec") or {}).get("clusterIP", "")
         _set_ip_family_defaults(spec)
@@ -211,10 +217,6 @@ def _without_unchanged_fields(errors: Sequence[FieldError], obj: Object, old: Ob
 
 def _validate_metadata(metadata: Object, old: Object | None) -> list[FieldError]:
     errors = []
-    controllers = [owner["name"] for owner in metadata.get("ownerReferences") or () if owner.get("controller")]
-    if len(controllers) > 1:
-        detail = f"Only one reference can have Controller set to true. Found: {', '.join(controllers)}"
-        errors.append(invalid_field("metadata.ownerReferences", controllers, detail))
     if old is not None and metadata.get("deletionTimestamp"):
         added = set(metadata.get("finalizers") or ()) - set(old["metadata"].get("finalizers") or ())
         if added:

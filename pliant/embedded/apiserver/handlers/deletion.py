@@ -9,6 +9,7 @@ import msgspec
 
 from pliant.embedded.apiserver.admission.plugins import AdmissionPlugins, Operation
 from pliant.embedded.apiserver.handlers.get_list import ObjectFilter
+from pliant.embedded.apiserver.handlers.list_options import validate_list_options
 from pliant.embedded.apiserver.handlers.object_lifecycle import (
     DeleteOptions,
     DeletionResult,
@@ -53,7 +54,8 @@ async def delete_object(store: Store, info: RequestInfo, plugins: AdmissionPlugi
 
 
 async def delete_collection(store: Store, info: RequestInfo, plugins: AdmissionPlugins, clock: Clock) -> Reply:
-    """Delete every selected object, and return a list of them."""
+    """Delete every selected object, and return a list of them as they were before."""
+    validate_list_options(info)
     options, selection = parse_delete_options(info, _decode_options_body(info)), ObjectFilter.from_request(info)
     records = store.committed.list_objects(info.kind.resource_key, info.namespace)
     selected = [record for record in records if selection.matches(record)]
@@ -65,7 +67,8 @@ async def delete_collection(store: Store, info: RequestInfo, plugins: AdmissionP
             current = transaction.get(record.key)
             if current is not None and current.uid == record.uid and current.key.name not in _undeletable_names(info):
                 _validate_deletion(plugins, info, transaction, current, warnings)
-                deleted.append(remove_or_mark_terminating(transaction, current, options, clock.now()).record)
+                remove_or_mark_terminating(transaction, current, options, clock.now())
+                deleted.append(record)
         return deleted
 
     deleted = await store.run_transaction(delete_selected, dry_run=options.is_dry_run)
@@ -80,12 +83,7 @@ def parse_delete_options(info: RequestInfo, options_body: Mapping[str, Any]) -> 
     grace = options_body.get("gracePeriodSeconds")
     if grace is None:
         grace = info.query_int("gracePeriodSeconds")
-    propagation = options_body.get("propagationPolicy") or info.query_text("propagationPolicy")
-    if not propagation and (options_body.get("orphanDependents") or info.query_bool("orphanDependents")):
-        propagation = "Orphan"
-    if propagation and propagation not in _PROPAGATION_POLICIES:
-        error = errors.unsupported_value("propagationPolicy", propagation, _PROPAGATION_POLICIES)
-        raise errors.invalid_options("DELETE", error)
+    propagation = _parse_propagation_policy(info, options_body)
     try:
         return DeleteOptions(
             grace_seconds=None if grace is None else max(int(grace), 0),
@@ -96,6 +94,20 @@ def parse_delete_options(info: RequestInfo, options_body: Mapping[str, Any]) -> 
         )
     except (TypeError, ValueError, msgspec.ValidationError):
         raise errors.bad_request(f"gracePeriodSeconds: Invalid value: {grace!r}: must be an integer") from None
+
+
+def _parse_propagation_policy(info: RequestInfo, options_body: Mapping[str, Any]) -> str:
+    policy = options_body.get("propagationPolicy") or info.query_text("propagationPolicy")
+    orphan = options_body.get("orphanDependents")
+    if orphan is None and info.query_text("orphanDependents"):
+        orphan = info.query_bool("orphanDependents")
+    if policy and orphan is not None:
+        detail = "orphanDependents and deletionPropagation cannot be both set"
+        raise errors.invalid_options("DELETE", errors.invalid_field("propagationPolicy", policy, detail))
+    if policy and policy not in _PROPAGATION_POLICIES:
+        error = errors.unsupported_value("propagationPolicy", policy, _PROPAGATION_POLICIES)
+        raise errors.invalid_options("DELETE", error)
+    return policy or ("Orphan" if orphan else "")
 
 
 def require_deletable(info: RequestInfo, current: StoredObject, options: DeleteOptions) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from pliant.embedded.apiserver.handlers.list_options import parse_limit, validate_list_options
 from pliant.embedded.apiserver.http import errors
 from pliant.embedded.apiserver.http.negotiation import PARTIAL_METADATA, TABLE
 from pliant.embedded.apiserver.http.request_info import RequestInfo
@@ -76,6 +77,7 @@ def get_object(index: ObjectIndex, info: RequestInfo, now: datetime) -> Reply:
 
 def list_objects(index: ObjectIndex, info: RequestInfo, now: datetime) -> Reply | StreamReply:
     """Return the selected objects, or a page of them if the request has a limit."""
+    validate_list_options(info)
     _require_known_version(index, info)
     page = _select_page(index, info, ObjectFilter.from_request(info))
     if info.response_kind == TABLE:
@@ -85,7 +87,7 @@ def list_objects(index: ObjectIndex, info: RequestInfo, now: datetime) -> Reply 
     if info.response_kind == f"{PARTIAL_METADATA}List":
         head = {"kind": f"{PARTIAL_METADATA}List", "apiVersion": "meta.k8s.io/v1"}
         items = [partial_object_metadata(record) for record in page.records]
-        return json_response({**head, "metadata": page.list_metadata(), "items": items})
+        return json_response({**head, "metadata": page.list_metadata(), "items": items or None})
     chunks = encode_list_chunks(info.kind, page.records, page.list_metadata())
     first, second = next(chunks), next(chunks, None)
     if second is None:
@@ -121,7 +123,7 @@ class _ListPage:
 
 
 def _select_page(index: ObjectIndex, info: RequestInfo, object_filter: ObjectFilter) -> _ListPage:
-    limit, token = info.query_int("limit") or 0, info.query_text("continue")
+    limit, token = parse_limit(info), info.query_text("continue")
     version, after = _decode_continue_token(token) if token else (_parse_exact_version(info) or index.version, None)
     resource = info.kind.resource_key
     try:
@@ -147,14 +149,8 @@ def _select_page(index: ObjectIndex, info: RequestInfo, object_filter: ObjectFil
 
 
 def _parse_exact_version(info: RequestInfo) -> int | None:
-    match = info.query_text("resourceVersionMatch")
-    if match and not info.query_text("resourceVersion"):
-        detail = "resourceVersionMatch is forbidden unless resourceVersion is provided"
-        raise errors.invalid_options("GET", errors.forbidden_field("resourceVersionMatch", detail))
-    supported = ("Exact", "NotOlderThan", "")
-    if match not in supported:
-        raise errors.invalid_options("GET", errors.unsupported_value("resourceVersionMatch", match, supported))
-    return info.query_int("resourceVersion") if match == "Exact" else None
+    is_exact = info.query_text("resourceVersionMatch") == "Exact"
+    return info.query_int("resourceVersion") if is_exact else None
 
 
 def _decode_continue_token(token: str) -> tuple[int, tuple[str, str]]:

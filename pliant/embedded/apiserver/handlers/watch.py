@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from pliant.embedded.apiserver.handlers.get_list import ObjectFilter, partial_object_metadata, render_table
-from pliant.embedded.apiserver.http.errors import forbidden_field, invalid_options
+from pliant.embedded.apiserver.handlers.list_options import validate_list_options
 from pliant.embedded.apiserver.http.negotiation import PARTIAL_METADATA, TABLE
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import encode_served_object, join_into_chunks, status_from_error
@@ -27,6 +27,7 @@ _encode = msgspec.json.Encoder().encode
 
 def open_watch(index: ObjectIndex, info: RequestInfo, clock: Clock) -> StreamReply:
     """Start a watch; raise `Gone` when the history no longer contains the requested resource version."""
+    validate_list_options(info)
     selection = ObjectFilter.from_request(info)
     requested = info.query_int("resourceVersion") or 0
     wants_initial_state = _wants_initial_state(info, requested)
@@ -134,9 +135,6 @@ class _WatchStream:
 def _wants_initial_state(info: RequestInfo, requested_version: int) -> bool:
     if not info.query_text("sendInitialEvents"):
         return requested_version == 0
-    if info.query_text("resourceVersionMatch") != "NotOlderThan":
-        detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        raise invalid_options("GET", forbidden_field("resourceVersionMatch", detail))
     return info.query_bool("sendInitialEvents")
 
 

@@ -17,6 +17,7 @@ from pliant.embedded.apiserver.handlers.object_lifecycle import (
     PODS_RESOURCE_KEY,
     store_if_changed,
 )
+from pliant.embedded.apiserver.handlers.write_checks import check_and_prune, read_typed, validate_write_options
 from pliant.embedded.apiserver.http import errors
 from pliant.embedded.apiserver.http.request_body import decode_object_body
 from pliant.embedded.apiserver.http.request_info import RequestInfo
@@ -25,6 +26,7 @@ from pliant.embedded.apiserver.patch.patches import apply_patch, read_patch
 from pliant.embedded.apiserver.patch.server_side_apply import ApplyRequest, is_apply_patch, with_updated_managed_fields
 from pliant.embedded.registry.crds import established_status
 from pliant.embedded.registry.kinds import Kind
+from pliant.embedded.schema import invalid_error
 from pliant.embedded.storage.store import Store, Transaction
 from pliant.embedded.storage.stored_objects import Object, ObjectKey, StoredObject
 from pliant.errors import NotFound
@@ -59,8 +61,9 @@ class ObjectWriter:
         self._rng = rng
 
     async def create(self, info: RequestInfo) -> Reply:
+        validate_write_options(info)
         obj = decode_object_body(info.request)
-        warnings = _check_and_prune(info, obj)
+        warnings = check_and_prune(info, obj)
 
         def add(transaction: Transaction) -> StoredObject:
             admitter = self._plugins.admitter(info, transaction, Operation.CREATE, obj=obj, warnings=warnings)
@@ -73,15 +76,44 @@ class ObjectWriter:
         )
 
     async def update(self, info: RequestInfo) -> Reply:
+        """Replace an object; kinds that allow it are created if they do not exist."""
+        validate_write_options(info)
         obj = decode_object_body(info.request)
-        warnings = _check_and_prune(info, obj)
-        record = await self.update_by_function(
-            info, lambda old: obj, allow_missing_resource_version=not info.kind.is_custom, warnings=warnings
-        )
-        return _write_response(info, record, warnings)
+        warnings = check_and_prune(info, obj)
+        kind = info.kind
+
+        def create_or_update(transaction: Transaction) -> tuple[int, StoredObject]:
+            if kind.creates_on_update and not info.subresource and transaction.get(info.key) is None:
+                return 201, self._create_by_update(transaction, info, obj, warnings)
+            allows_unconditional = kind.allows_unconditional_update
+            return 200, self._replace_by_function(
+                transaction,
+                info,
+                lambda old: obj,
+                allow_missing_resource_version=allows_unconditional,
+                warnings=warnings,
+            )
+
+        status, record = await self._store.run_transaction(create_or_update, dry_run=info.is_dry_run)
+        return _write_response(info, record, warnings, status)
+
+    def _create_by_update(
+        self, transaction: Transaction, info: RequestInfo, obj: Object, warnings: list[str]
+    ) -> StoredObject:
+        self._authorizer.require_create(info)
+        uid = obj["metadata"].get("uid")
+        if uid:
+            detail = f"Precondition failed: UID in precondition: {uid}, UID in object meta: "
+            raise errors.conflict(info.kind, info.name, detail)
+        obj["metadata"].pop("resourceVersion", None)
+        admitter = self._plugins.admitter(info, transaction, Operation.CREATE, obj=obj, warnings=warnings)
+        record = self.add_object(transaction, info.kind, info.namespace, obj, admitter)
+        self._authorizer.check_object(transaction, info, obj, None)
+        return record
 
     async def patch(self, info: RequestInfo) -> Reply:
         """Patch the newest state of an object, so that no conflict needs a retry."""
+        validate_write_options(info)
         if is_apply_patch(info):
             return await self._server_side_apply(info)
         media, patch = read_patch(info)
@@ -89,7 +121,7 @@ class ObjectWriter:
 
         def with_patch(old: Object) -> Object:
             new = apply_patch(media, old, patch)
-            warnings[:] = _check_and_prune(info, new)
+            warnings[:] = check_and_prune(info, new)
             return new
 
         record = await self.update_by_function(info, with_patch, allow_missing_resource_version=True, warnings=warnings)
@@ -110,21 +142,40 @@ class ObjectWriter:
         """
 
         def update(transaction: Transaction) -> StoredObject:
-            current = info.require_stored_object(transaction)
-            old = info.kind.to_served(current.decode())
-            new = update_function(old)
-            _require_preconditions(info, old, new, allow_unconditional=allow_missing_resource_version)
-            new = with_updated_managed_fields(info, old, _restore_protected_fields(info, old, new), self._clock.now())
-            admitter = self._update_admitter(info, transaction, current, new, warnings, to_admitted)
-            record = self.replace_object(transaction, info.kind, current, new, admitter)
-            self._authorizer.check_object(transaction, info, new, old)
-            return record
+            return self._replace_by_function(
+                transaction,
+                info,
+                update_function,
+                allow_missing_resource_version=allow_missing_resource_version,
+                warnings=warnings,
+                to_admitted=to_admitted,
+            )
 
         return await self._store.run_transaction(update, dry_run=info.is_dry_run)
 
+    def _replace_by_function(
+        self,
+        transaction: Transaction,
+        info: RequestInfo,
+        update_function: UpdateFunction,
+        *,
+        allow_missing_resource_version: bool,
+        warnings: list[str] | None = None,
+        to_admitted: UpdateFunction | None = None,
+    ) -> StoredObject:
+        current = info.require_stored_object(transaction)
+        old = info.kind.to_served(current.decode())
+        new = update_function(old)
+        _require_preconditions(info, old, new, allow_unconditional=allow_missing_resource_version)
+        new = with_updated_managed_fields(info, old, _restore_protected_fields(info, old, new), self._clock.now())
+        admitter = self._update_admitter(info, transaction, current, new, warnings, to_admitted)
+        record = self.replace_object(transaction, info.kind, current, new, admitter)
+        self._authorizer.check_object(transaction, info, new, old)
+        return record
+
     async def _server_side_apply(self, info: RequestInfo) -> Reply:
         apply_request = ApplyRequest.from_request(info, self._clock.now())
-        warnings = _check_and_prune(info, apply_request.desired)
+        warnings = check_and_prune(info, apply_request.desired)
 
         def apply(transaction: Transaction) -> tuple[int, StoredObject]:
             current = transaction.get(info.key)
@@ -133,12 +184,14 @@ class ObjectWriter:
             if current is None:
                 self._authorizer.require_create(info)
                 new = apply_request.new_object()
+                read_typed(info, new)
                 admitter = self._plugins.admitter(info, transaction, Operation.CREATE, obj=new, warnings=warnings)
                 record = self.add_object(transaction, info.kind, info.namespace, new, admitter)
                 self._authorizer.check_object(transaction, info, new, None)
                 return 201, record
             old = info.kind.to_served(current.decode())
             new, managed_fields = apply_request.merge_into(old)
+            read_typed(info, new)
             _require_preconditions(info, old, new, allow_unconditional=True)
             new = _restore_protected_fields(info, old, new)
             new["metadata"] = {**new["metadata"], "managedFields": managed_fields}
@@ -239,33 +292,6 @@ def _write_response(info: RequestInfo, record: StoredObject, warnings: list[str]
     return Reply(status=status, body=encode_served_object(info.kind, record), headers=warning_headers(warnings))
 
 
-def _check_and_prune(info: RequestInfo, obj: Object) -> list[str]:
-    """Check type and name of an object, remove unknown fields, and return the warnings about them."""
-    kind = info.kind
-    if not kind.is_custom:  # built-in kinds may leave out their type, which the path contains
-        obj["kind"] = obj.get("kind") or kind.kind
-        obj["apiVersion"] = obj.get("apiVersion") or kind.api_version
-    errors.require_type(obj, kind.api_version, kind.kind)
-    metadata = obj.setdefault("metadata", {})
-    if not isinstance(metadata, dict):
-        raise errors.bad_request("metadata must be an object")
-    metadata.pop("managedFields", None)
-    if info.namespace and metadata.get("namespace") not in (None, "", info.namespace):
-        message = "the namespace of the provided object does not match the namespace sent on the request"
-        raise errors.bad_request(message)
-    if info.name and metadata.setdefault("name", info.name) != info.name:
-        message = f"the name of the object ({metadata['name']}) does not match the name on the URL ({info.name})"
-        raise errors.bad_request(message)
-    mode = info.query_text("fieldValidation") or "Warn"
-    supported = ("", "Ignore", "Strict", "Warn")
-    if mode not in supported:
-        raise errors.invalid_options(info.request.method, errors.unsupported_value("fieldValidation", mode, supported))
-    unknown = kind.schema.prune(obj) if kind.schema is not None else []
-    if unknown and mode == "Strict":
-        raise errors.unknown_fields_error(kind, unknown)
-    return [f'unknown field "{field}"' for field in unknown] if mode == "Warn" else []
-
-
 def _require_active_namespace(transaction: Transaction, kind: Kind, namespace: str, metadata: Object) -> None:
     if not kind.namespaced:
         return
@@ -285,7 +311,8 @@ def _require_preconditions(info: RequestInfo, old: Object, new: Object, *, allow
     version, uid, old_uid = new["metadata"].get("resourceVersion"), new["metadata"].get("uid"), old["metadata"]["uid"]
     if not version and not allow_unconditional:
         error = errors.invalid_field("metadata.resourceVersion", 0, "must be specified for an update")
-        raise errors.invalid_object(info.kind, info.name, [error])
+        # Here, API servers name the resource instead of the kind.
+        raise invalid_error(info.kind.plural, info.kind.group, info.name, [error])
     if version and version != old["metadata"]["resourceVersion"]:
         raise errors.conflict(info.kind, info.name)
     if uid and uid != old_uid:

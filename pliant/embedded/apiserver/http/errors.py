@@ -49,6 +49,11 @@ def invalid_options(method: str, *errors: FieldError) -> Invalid:
     return invalid_error(f"{_VERBS[method]}Options", "meta.k8s.io", "", errors)
 
 
+def invalid_patch(problem: str) -> Invalid:
+    """Return the error for a patch whose result is not an object of the kind."""
+    return invalid_error("", "", "", [invalid_field("patch", "", problem)])
+
+
 def bad_request(message: str) -> BadRequest:
     return BadRequest(400, "BadRequest", message)
 
@@ -67,9 +72,18 @@ def require_type(obj: Mapping[str, Any], api_version: str, kind: str) -> None:
 
 
 def unknown_fields_error(kind: Kind, fields: Sequence[str]) -> BadRequest:
-    unknown = ", ".join(f'unknown field "{field}"' for field in fields)
     prefix = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
-    return bad_request(f"{prefix}: strict decoding error: {unknown}")
+    return bad_request(f"{prefix}: strict decoding error: {unknown_fields_text(fields)}")
+
+
+def unknown_fields_text(fields: Sequence[str]) -> str:
+    return ", ".join(f'unknown field "{field}"' for field in fields)
+
+
+def undeclared_fields_error(fields: Sequence[str]) -> BadRequest:
+    """Return the error for fields in an apply configuration that the schema does not have."""
+    names = ", ".join(f".{field}: field not declared in schema" for field in fields)
+    return bad_request(f"failed to create typed patch object: {names}")
 
 
 def method_not_allowed() -> ApiError:

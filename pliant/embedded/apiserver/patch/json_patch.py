@@ -22,7 +22,7 @@ def apply_json_patch(target: Any, operations: Any) -> Any:
             raise _malformed_patch_error("every operation must be an object")
         name = operation.get("op")
         if name not in _OPERATIONS:
-            raise _malformed_patch_error(f"unknown operation {name!r}: it must be one of {', '.join(_OPERATIONS)}")
+            raise _inapplicable_patch_error(f"unknown operation {name!r}: it must be one of {', '.join(_OPERATIONS)}")
         try:
             _apply_operation(document, operation)
         except LookupError as missing:
@@ -71,7 +71,7 @@ def _apply_operation(document: Any, operation: dict[str, Any]) -> None:
 def _parse_pointer(operation: dict[str, Any], field: str) -> list[str]:
     text = operation.get(field)
     if not isinstance(text, str) or (text and not text.startswith("/")):
-        raise _malformed_patch_error(f"{operation['op']}: {field!r} must be a JSON pointer such as /spec/replicas")
+        raise _inapplicable_patch_error(f"{operation['op']}: {field!r} must be a JSON pointer such as /spec/replicas")
     return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")]
 
 

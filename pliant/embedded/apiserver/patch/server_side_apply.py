@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from pliant.embedded.apiserver.http.errors import bad_request, invalid_field, invalid_options, required_field
+from pliant.embedded.apiserver.http.errors import bad_request
 from pliant.embedded.apiserver.http.request_body import decode_object_body
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.patch import managed_fields
 from pliant.embedded.apiserver.patch.field_sets import FieldPath
 from pliant.embedded.apiserver.patch.managed_fields import ManagedFieldsEntry, WriteScope
-from pliant.embedded.schema import FieldError, FieldErrorType, deep_copy
+from pliant.embedded.schema import deep_copy
 from pliant.embedded.storage.stored_objects import Object
 from pliant.kube.timestamps import format_timestamp
 from pliant.kube.transport.base import APPLY_PATCH
@@ -31,19 +31,6 @@ class ApplyRequest:
 
     @classmethod
     def from_request(cls, info: RequestInfo, now: datetime) -> ApplyRequest:
-        name = info.query_text("fieldManager")
-        if not name:
-            raise invalid_options("PATCH", required_field("fieldManager", "is required for apply patch"))
-        errors = [
-            invalid_field("fieldManager", name, f"invalid character U+{ord(char):04X} (at position {index})")
-            for index, char in enumerate(name)
-            if not char.isprintable()
-        ]
-        if len(name.encode()) > 128:
-            detail = "may not be more than 128 bytes"
-            errors.append(FieldError.of("fieldManager", FieldErrorType.TOO_LONG, None, detail))
-        if errors:
-            raise invalid_options("PATCH", *errors)
         desired = decode_object_body(info.request)
         if isinstance(desired.get("metadata"), dict) and desired["metadata"].get("managedFields"):
             raise bad_request("metadata.managedFields must be nil")

@@ -20,6 +20,7 @@ from pliant.embedded.apiserver.protobuf.descriptors import (
 from pliant.embedded.apiserver.protobuf.typed_values import (
     UNSET,
     Reader,
+    TypeMismatch,
     int_reader,
     mismatch,
     read_bool,
@@ -30,7 +31,6 @@ from pliant.embedded.apiserver.protobuf.typed_values import (
     read_quantity,
     read_string,
     read_time,
-    TypeMismatch,
 )
 
 Object = dict[str, Any]
@@ -62,9 +62,11 @@ _OBJECT_META: Final = "meta.v1.ObjectMeta"
 
 
 def read_typed_object(api_version: str, kind: str, obj: Object) -> None:
-    """Read an object of a built-in kind in place; raise `TypeMismatch` for a value that its field cannot hold."""
+    """Read an object in place, of other kinds only the metadata; raise `TypeMismatch` for values of wrong types."""
     message = find_kind(api_version, kind)
-    if message is not None:
+    if message is None:
+        read_object_metadata(obj)
+    else:
         _read_struct(_field_readers(message.name), obj)
 
 
