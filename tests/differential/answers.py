@@ -21,7 +21,7 @@ _REASONS_WITH_MESSAGE = frozenset({"NotFound", "AlreadyExists", "Conflict"})
 _VALUES_OF_SERVER = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<=record \()\d+|(?<=precondition \()\d+")
 _AGE = re.compile(r"(\d+[smhd])+|<unknown>|<invalid>")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-_GENERATED_NAME = re.compile(r"\b(g-|Bad_|x{58,60})[bcdfghjklmnpqrstvwxz2456789]{5}(?![a-z0-9])")
+_GENERATED_NAME = re.compile(r"\b(zz-|Bad_|x{58,60})[bcdfghjklmnpqrstvwxz2456789]{5}(?![a-z0-9])")
 _UNEVALUATED_RULES = "<nil>"
 """The field of a cause by which a server says that it could not evaluate the rules of a schema."""
 

@@ -23,6 +23,8 @@ class Explanation:
     field: str = ".*"
     values: tuple[object, object] | None = None
     media: str = ".*"
+    ignoring: str = ""
+    """A pattern: texts are explained if they differ only in it."""
 
     def matches(self, step: Step, difference: Difference) -> bool:
         return (
@@ -32,10 +34,60 @@ class Explanation:
             and re.fullmatch(self.field, difference.field, re.DOTALL) is not None
             and re.fullmatch(self.media, step.media) is not None
             and (self.values is None or self.values == (difference.real, difference.embedded))
+            and (not self.ignoring or self._is_ignored(difference))
         )
 
+    def _is_ignored(self, difference: Difference) -> bool:
+        there, here = (re.sub(self.ignoring, "", str(value)) for value in (difference.real, difference.embedded))
+        return there == here
 
-EXPLANATIONS: tuple[Explanation, ...] = ()
+
+EXPLANATIONS: tuple[Explanation, ...] = (
+    Explanation(
+        request="`managedFields` and the manager that a conflict names",
+        real="after every write; the default manager is the name of the client",
+        embedded="after the first server-side apply of an object; earlier fields belong to `before-first-apply`",
+        aspect="message",
+        methods=("PATCH",),
+        media="application/apply-patch.yaml",
+        ignoring='(?<=with )"[a-z-]+"',
+    ),
+    Explanation(
+        request="an update or deletion with the UID of another object",
+        real="the conflict names the key in the storage",
+        embedded="names the UIDs",
+        aspect="message",
+        methods=("PUT", "PATCH"),
+        ignoring="StorageError: invalid object, Code: 4, Key: [^,]*, ResourceVersion: 0, AdditionalErrorMsg: ",
+    ),
+    Explanation(
+        request="server-side apply of a value of a wrong type, or of an unknown field",
+        real="500",
+        embedded="400, names the field",
+        methods=("PATCH",),
+        media="application/apply-patch.yaml",
+        values=(500, 400),
+    ),
+    Explanation(
+        request="an invalid `resourceVersion` in a get, list or watch",
+        real="500",
+        embedded="400",
+        methods=("GET", "WATCH"),
+        values=(500, 400),
+    ),
+    Explanation(
+        request="create with a `resourceVersion`", real="500", embedded="400", methods=("POST",), values=(500, 400)
+    ),
+    Explanation(
+        request="create of a CustomResourceDefinition",
+        real="its names are accepted a moment later",
+        embedded="at once",
+        aspect="object",
+        methods=("POST", "PATCH", "PUT"),
+        plurals="customresourcedefinitions",
+        field=r"status\.(acceptedNames|conditions).*|metadata\.finalizers",
+    ),
+)
 
 
 def find_explanation(step: Step, difference: Difference) -> Explanation | None:

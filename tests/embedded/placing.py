@@ -97,7 +97,8 @@ def taint(text: str) -> dict[str, str]:
 
 def toleration(key: str, **fields: Any) -> dict[str, Any]:
     """Return a toleration of a taint with any value."""
-    return {"key": key, "operator": "Exists", **fields}
+    effect = {"effect": "NoExecute"} if "tolerationSeconds" in fields else {}
+    return {"key": key, "operator": "Exists", **effect, **fields}
 
 
 def requirement(key: str, operator: str, *values: str) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def valid_objects() -> dict[Resource, dict[str, Any]]:
         "resources": {"limits": {"cpu": "1"}},
         "volumeMounts": [{"name": "v", "mountPath": "/v"}],
     }
-    busy["spec"] |= {"volumes": [{"name": "v", "emptyDir": {}}], "initContainers": [{"name": "i"}]}
+    busy["spec"] |= {"volumes": [{"name": "v", "emptyDir": {}}], "initContainers": [{"name": "i", "image": "x"}]}
     ports = [{"port": 1, "targetPort": 2}]
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}, "spec": {"ports": ports}}
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "data": {"a": "YQ=="}}

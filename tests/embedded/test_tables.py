@@ -280,7 +280,7 @@ def test_events_show_the_columns_of_kubectl() -> None:
         ("v1", "Namespace", {"status": {"phase": "Active"}}, {"Status": "Active"}),
         ("v1", "ConfigMap", {"data": {"a": ""}, "binaryData": {"b": ""}}, {"Data": 2}),
         ("v1", "Secret", {"type": "Opaque", "data": {"a": ""}}, {"Type": "Opaque", "Data": 1}),
-        ("v1", "ServiceAccount", {}, {"Secrets": 0}),
+        ("v1", "ServiceAccount", {}, {}),
         ("coordination.k8s.io/v1", "Lease", {"spec": {"holderIdentity": "me"}}, {"Holder": "me"}),
     ],
 )

@@ -6,7 +6,7 @@ import re
 from typing import Any, Final
 
 from pliant.embedded.registry.kinds import STANDARD_RESOURCE_VERBS, Kind
-from pliant.embedded.registry.tables import AGE_COLUMN, NAME_COLUMN, TableColumn, make_column
+from pliant.embedded.registry.tables import AGE_COLUMN, NAME_COLUMN, CellRenderer, TableColumn, field_cell, make_column
 from pliant.embedded.schema import Schema
 from pliant.embedded.schema.metadata import NameRule
 
@@ -83,14 +83,20 @@ _SELF_REVIEW: Final = _object(
 
 
 def rbac_kinds() -> tuple[Kind, ...]:
+    created = make_column(
+        "Created At", field_cell("metadata.creationTimestamp", None), "Time of creation.", column_type="date"
+    )
     role = make_column("Role", _role_cell, "The role that the binding grants.")
+    subjects = tuple(
+        make_column(f"{kind}s", _subjects_cell(kind), f"{kind}s in the binding", wide=True)
+        for kind in ("User", "Group", "ServiceAccount")
+    )
+    bindings = (NAME_COLUMN, role, AGE_COLUMN, *subjects)
     return (
-        _access_kind(_RBAC_GROUP, "ClusterRole", _CLUSTER_ROLE, namespaced=False, columns=(NAME_COLUMN, AGE_COLUMN)),
-        _access_kind(
-            _RBAC_GROUP, "ClusterRoleBinding", _BINDING, namespaced=False, columns=(NAME_COLUMN, role, AGE_COLUMN)
-        ),
-        _access_kind(_RBAC_GROUP, "Role", _ROLE, namespaced=True, columns=(NAME_COLUMN, AGE_COLUMN)),
-        _access_kind(_RBAC_GROUP, "RoleBinding", _BINDING, namespaced=True, columns=(NAME_COLUMN, role, AGE_COLUMN)),
+        _access_kind(_RBAC_GROUP, "ClusterRole", _CLUSTER_ROLE, namespaced=False, columns=(NAME_COLUMN, created)),
+        _access_kind(_RBAC_GROUP, "ClusterRoleBinding", _BINDING, namespaced=False, columns=bindings),
+        _access_kind(_RBAC_GROUP, "Role", _ROLE, namespaced=True, columns=(NAME_COLUMN, created)),
+        _access_kind(_RBAC_GROUP, "RoleBinding", _BINDING, namespaced=True, columns=bindings),
     )
 
 
@@ -129,6 +135,16 @@ def _access_kind(
         columns=columns,
         verbs=verbs,
     )
+
+
+def _subjects_cell(kind: str) -> CellRenderer:
+    def cell(binding: Any, now: object) -> str:
+        subjects = [each for each in binding.get("subjects") or () if each.get("kind") == kind]
+        if kind == "ServiceAccount":
+            return ", ".join(f"{each.get('namespace', '')}/{each.get('name', '')}" for each in subjects)
+        return ", ".join(str(each.get("name", "")) for each in subjects)
+
+    return cell
 
 
 def _role_cell(binding: Any, now: object) -> str:

@@ -162,13 +162,13 @@ def _budget_cell(field: str) -> CellRenderer:
 
 CONFIG_MAP_COLUMNS: Final = (
     NAME_COLUMN,
-    make_column("Data", _data_count_cell("data", "binaryData"), "Number of entries.", column_type="integer"),
+    make_column("Data", _data_count_cell("data", "binaryData"), "Number of entries."),
     AGE_COLUMN,
 )
 SECRET_COLUMNS: Final = (
     NAME_COLUMN,
     make_column("Type", field_cell("type"), "Used to facilitate programmatic handling of secret data."),
-    make_column("Data", _data_count_cell("data"), "Number of entries.", column_type="integer"),
+    make_column("Data", _data_count_cell("data"), "Number of entries."),
     AGE_COLUMN,
 )
 PERSISTENT_VOLUME_CLAIM_COLUMNS: Final = (
@@ -188,11 +188,7 @@ PERSISTENT_VOLUME_CLAIM_COLUMNS: Final = (
         "VolumeMode", field_cell("spec.volumeMode"), "What type of volume is required by the claim.", wide=True
     ),
 )
-SERVICE_ACCOUNT_COLUMNS: Final = (
-    NAME_COLUMN,
-    make_column("Secrets", _data_count_cell("secrets"), "Number of secrets.", column_type="integer"),
-    AGE_COLUMN,
-)
+SERVICE_ACCOUNT_COLUMNS: Final = (NAME_COLUMN, AGE_COLUMN)
 NAMESPACE_COLUMNS: Final = (
     NAME_COLUMN,
     make_column("Status", field_cell("status.phase"), "The status of the namespace"),
@@ -230,9 +226,7 @@ EVENT_COLUMNS: Final = (
     make_column("Source", _event_source, "The component reporting this event.", wide=True),
     make_column("Message", _event_message, "A human-readable description of the status of this operation."),
     make_column("First Seen", _event_first_seen, "Time since the event was first recorded.", wide=True),
-    make_column(
-        "Count", _event_count, "The number of times this event has occurred.", wide=True, column_type="integer"
-    ),
+    make_column("Count", _event_count, "The number of times this event has occurred.", wide=True),
     TableColumn(
         name="Name", format="name", priority=1, description=NAME_COLUMN.description, cell=field_cell("metadata.name")
     ),
@@ -248,7 +242,10 @@ PRIORITY_CLASS_COLUMNS: Final = (
         "Value", field_cell("value", 0), "The priority that pods of this class receive.", column_type="integer"
     ),
     make_column(
-        "Global-Default", field_cell("globalDefault", False), "Whether it is the default for pods without a class."
+        "Global-Default",
+        field_cell("globalDefault", False),
+        "Whether it is the default for pods without a class.",
+        column_type="boolean",
     ),
     AGE_COLUMN,
     make_column(

@@ -23,6 +23,7 @@ _PROBE_RULES: Final[SchemaRules] = {
     "timeoutSeconds": {"default": 1, "minimum": 1},
     "initialDelaySeconds": {"minimum": 0},
     "httpGet.path": {"default": "/"},
+    "grpc.service": {"default": ""},
     "httpGet.scheme": {"default": "HTTP", "enum": ["HTTP", "HTTPS"]},
 }
 

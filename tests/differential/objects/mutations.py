@@ -30,7 +30,7 @@ _METADATA: tuple[dict[str, Any], ...] = (
     {"uid": "some-uid"},
     {"resourceVersion": "7"},
     {"resourceVersion": "x"},
-    {"generateName": "g-"},
+    {"generateName": "zz-"},
     {"name": None},
     {"name": ""},
     {"name": "Upper"},

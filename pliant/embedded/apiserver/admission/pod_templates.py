@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from pliant.embedded.apiserver.admission.disruption_budgets import label_selector_matches
-from pliant.embedded.apiserver.admission.pods import set_pod_spec_defaults, validate_pod_spec
-from pliant.embedded.apiserver.http.errors import forbidden_field, invalid_field, required_field
+from pliant.embedded.apiserver.admission.pods import set_pod_spec_defaults
+from pliant.embedded.apiserver.admission.validation.label_selectors import validate_label_selector
+from pliant.embedded.apiserver.admission.validation.pod_spec import validate_pod_spec
+from pliant.embedded.apiserver.http.errors import invalid_field
 from pliant.embedded.schema import FieldError
-from pliant.embedded.schema.metadata import label_value_problem, qualified_name_problem, validate_metadata
+from pliant.embedded.schema.metadata import validate_metadata
 from pliant.embedded.storage.stored_objects import Object
 
 
@@ -28,7 +29,7 @@ def set_template_defaults(template: Object) -> None:
 
 def validate_selector_and_template(selector: Object, template: Object) -> Iterator[FieldError]:
     """Yield the errors of a selector and of the template, whose labels it must match."""
-    selector_errors = list(_validate_selector(selector))
+    selector_errors = list(validate_label_selector(selector, "spec.selector"))
     labels = template["metadata"].get("labels") or {}
     if selector_errors:
         yield from selector_errors
@@ -41,40 +42,6 @@ def validate_selector_and_template(selector: Object, template: Object) -> Iterat
         yield replace(error, field=f"spec.template.{error.field}")
 
 
-def _validate_selector(selector: Object) -> Iterator[FieldError]:
-    """Yield the errors of the keys, values and operators of a label selector."""
-    for key, value in (selector.get("matchLabels") or {}).items():
-        yield from _validate_key("spec.selector.matchLabels", key)
-        if problem := label_value_problem(value):
-            yield invalid_field("spec.selector.matchLabels", value, problem)
-    for index, expression in enumerate(selector.get("matchExpressions") or ()):
-        yield from _validate_expression(f"spec.selector.matchExpressions[{index}]", expression)
-
-
 def immutable_field_errors(spec: Object, old_spec: Object, *fields: str) -> list[FieldError]:
     changed = [field for field in fields if spec.get(field) != old_spec.get(field)]
     return [invalid_field(f"spec.{field}", spec.get(field), "field is immutable") for field in changed]
-
-
-def _validate_key(path: str, key: Any) -> Iterator[FieldError]:
-    if problem := qualified_name_problem(key):
-        yield invalid_field(path, key, problem)
-
-
-def _validate_expression(path: str, expression: Object) -> Iterator[FieldError]:
-    values = expression.get("values") or ()
-    match expression.get("operator"):
-        case "In" | "NotIn":
-            if not values:
-                detail = "must be specified when `operator` is 'In' or 'NotIn'"
-                yield required_field(f"{path}.values", detail)
-        case "Exists" | "DoesNotExist":
-            if values:
-                detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                yield forbidden_field(f"{path}.values", detail)
-        case other:
-            yield invalid_field(f"{path}.operator", other, "not a valid selector operator")
-    yield from _validate_key(f"{path}.key", expression.get("key") or "")
-    for index, value in enumerate(values):
-        if problem := label_value_problem(value):
-            yield invalid_field(f"{path}.values[{index}]", value, problem)
