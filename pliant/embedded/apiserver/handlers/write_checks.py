@@ -23,9 +23,10 @@ def validate_write_options(info: RequestInfo) -> None:
     mode = info.query_text("fieldValidation")
     if mode not in _FIELD_VALIDATION_MODES:
         found.append(errors.unsupported_value("fieldValidation", mode, _FIELD_VALIDATION_MODES))
-    if info.request.method == "PATCH" and info.query_text("force") and not is_apply_patch(info):
+    is_patch = info.request.method == "PATCH"
+    if is_patch and info.query_text("force") and not is_apply_patch(info):
         found.append(errors.forbidden_field("force", "may not be specified for non-apply patch"))
-    if is_apply_patch(info) and not info.query_text("fieldManager"):
+    if is_patch and is_apply_patch(info) and not info.query_text("fieldManager"):
         found.append(errors.required_field("fieldManager", "is required for apply patch"))
     if found:
         raise errors.invalid_options(info.request.method, *found)

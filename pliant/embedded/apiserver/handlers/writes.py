@@ -9,8 +9,8 @@ from typing import Any
 
 from pliant.embedded.apiserver.admission.admission import CRDS_RESOURCE_KEY, Admission
 from pliant.embedded.apiserver.admission.plugins import ADMIT_ALL, AdmissionPlugins, Admitter, Operation
-from pliant.embedded.apiserver.admission.pods import FORBIDDEN_POD_UPDATE_MESSAGE
 from pliant.embedded.apiserver.admission.priority_classes import set_pod_priority
+from pliant.embedded.apiserver.admission.validation.pod_update import FORBIDDEN_POD_UPDATE_MESSAGE
 from pliant.embedded.apiserver.authorization.write_authorizer import WriteAuthorizer
 from pliant.embedded.apiserver.handlers.object_lifecycle import (
     NAMESPACES_RESOURCE_KEY,

@@ -9,7 +9,7 @@ from pliant.embedded.apiserver.http.errors import forbidden_field, invalid_field
 from pliant.embedded.schema import FieldError
 from pliant.embedded.storage.stored_objects import Object
 
-_FORBIDDEN_MESSAGE: Final = (
+FORBIDDEN_POD_UPDATE_MESSAGE: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
@@ -34,7 +34,7 @@ def validate_pod_update(spec: Object, old: Object) -> list[FieldError]:
         detail = "existing toleration can not be modified except its tolerationSeconds"
         errors.append(forbidden_field("spec.tolerations", detail))
     if _immutable_part(spec, old) != old:
-        errors.append(forbidden_field("spec", _FORBIDDEN_MESSAGE))
+        errors.append(forbidden_field("spec", FORBIDDEN_POD_UPDATE_MESSAGE))
     return errors
 
 
