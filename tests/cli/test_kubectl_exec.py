@@ -268,3 +268,20 @@ class Terminal:
             assert left > 0, f"{pattern!r} is not in {self._seen!r}"
             if select.select([self._outer], [], [], left)[0]:
                 self._seen = _CONTROL.sub("", self._seen + os.read(self._outer, 4096).decode())
+
+
+def test_debug_starts_a_command_beside_a_container_and_sees_its_processes(kubectl: Kubectl) -> None:
+    script = "read word; echo $word from $(hostname); cat /proc/[0-9]*/cmdline | tr '\\0' ' '"
+    words = ("debug", "pod/p", "-qi", "--image=none", "--target=main", "-c", "beside", "--", "sh", "-c", script)
+    out, _ = kubectl(*words, stdin=b"hello\n")
+    assert out.startswith("hello from p\n")
+    assert "echo began" in out
+    status = "jsonpath={.status.ephemeralContainerStatuses[?(@.name=='beside')].state.terminated.reason}"
+    kubectl("wait", "pod/p", f"--for={status}=Completed", "--timeout=10s")
+    assert kubectl("logs", "p", "-c", "beside")[0] == out
+
+
+def test_debug_has_a_terminal(kubectl: Kubectl) -> None:
+    with Terminal(kubectl, "debug", "pod/p", "-qit", "--image=none", "--", "sh") as terminal:
+        terminal.types("stty size\n", until=r"40 120")
+        terminal.types("exit\n", until=r"exit")

@@ -172,6 +172,24 @@ async def test_describe_tells_the_story(kubectl: Kubectl) -> None:
     assert "Selector:" in await kubectl("describe", "svc", "s")
 
 
+async def test_quotas_are_created_and_described(kubectl: Kubectl) -> None:
+    await kubectl("create", "quota", "q", "--hard=pods=1,count/widgets.example.org=2,limits.cpu=4")
+    limits = {"type": "Container", "default": {"cpu": "500m"}, "max": {"cpu": "2"}}
+    limit_range = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l"}, "spec": {"limits": [limits]}}
+    await kubectl("create", "-f", "-", stdin=manifest(limit_range))
+    await kubectl("wait", "quota/q", "--for=jsonpath={.status.used.pods}=0", "--timeout=10s")
+    await kubectl("run", "p", "--image=none", "--command", "--", "true")
+    said = await kubectl("run", "p2", "--image=none", "--command", "--", "true", fails=True)
+    assert "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1" in said
+    rows = [line.split() for line in (await kubectl("describe", "quota", "q")).splitlines()]
+    assert ["limits.cpu", "500m", "4"] in rows
+    rows = [line.split() for line in (await kubectl("describe", "namespace", "default")).splitlines()]
+    assert ["pods", "1", "1"] in rows
+    assert ["Container", "cpu", "-", "2", "500m", "500m", "-"] in rows
+    await kubectl("create", "quota", "q2", "--hard=pods=1", "--scopes=BestEffort")
+    assert "BestEffort" in await kubectl("describe", "quota", "q2")
+
+
 async def test_logs_stream(kubectl: Kubectl) -> None:
     await kubectl("apply", "-f", "-", stdin=POD)
     assert "does not have a host assigned" in await kubectl("logs", "p", fails=True)

@@ -118,10 +118,10 @@ async def test_quotas_of_other_namespaces_do_not_matter() -> None:
 @on_virtual_time
 async def test_quotas_are_printed_as_by_kubectl() -> None:
     async with serving() as server:
-        await create_quota(server, {"pods": "2", "limits.cpu": "4", "requests.cpu": "1"})
+        await create_quota(server, {"pods": "2", "limits.cpu": "4000m", "requests.cpu": "0.5"})
         _, table = await server.call("GET", QUOTAS, accept=TABLE)
         assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Request", "Limit", "Age"]
-        assert table["rows"][0]["cells"][:3] == ["quota", "pods: 0/2, requests.cpu: 0/1", "limits.cpu: 0/4"]
+        assert table["rows"][0]["cells"][:3] == ["quota", "pods: 0/2, requests.cpu: 0/500m", "limits.cpu: 0/4"]
 
 
 async def create_quota(server: Served, hard: dict[str, str]) -> None:

@@ -39,7 +39,7 @@ class QuotaAdmission:
         ]
         for quota, used in [(quota, _charge(quota, evaluator, request)) for quota in quotas]:
             if used is not None:
-                quota.store_usage(request.transaction, used)
+                quota.store_usage(request.transaction, used, quota.hard)
 
 
 def _is_charged(quota: StoredQuota, evaluator: Evaluator, request: AdmissionRequest) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from pliant.embedded.apiserver.quota.amounts import Amounts, format_amounts, parse_amounts
 from pliant.embedded.apiserver.quota.evaluators import ClaimEvaluator, Evaluator, Requirement, ServiceEvaluator
@@ -32,10 +32,9 @@ class StoredQuota:
         self._obj = record.decode()
         spec, status = self._obj.get("spec") or {}, self._obj.get("status") or {}
         self.name: str = record.key.name
-        self.spec_hard: dict[str, Any] = spec.get("hard") or {}
-        self.status_hard: dict[str, Any] | None = status.get("hard")
-        self.has_usage = "used" in status
-        self.hard = parse_amounts(self.status_hard)
+        self.spec_hard = parse_amounts(spec.get("hard"))
+        self.has_status = "hard" in status and "used" in status
+        self.hard = parse_amounts(status.get("hard"))
         """The limits in effect, those of the status."""
         self.used = parse_amounts(status.get("used"))
         self.requirements: list[Requirement] = [
@@ -50,9 +49,9 @@ class StoredQuota:
     def is_in_scope(self, evaluator: Evaluator, obj: Object) -> bool:
         return all(evaluator.matches_scope(requirement, obj) for requirement in self.requirements)
 
-    def store_usage(self, transaction: Transaction, used: Amounts, hard: dict[str, Any] | None = None) -> None:
+    def store_usage(self, transaction: Transaction, used: Amounts, hard: Amounts) -> None:
         """Store the usage in the status, with the limits that are in effect from now on."""
-        status = {"hard": self.status_hard if hard is None else hard, "used": format_amounts(used)}
+        status = {"hard": format_amounts(hard), "used": format_amounts(used)}
         transaction.put(RESOURCE_QUOTAS_RESOURCE_KEY, {**self._obj, "status": status})
 
 

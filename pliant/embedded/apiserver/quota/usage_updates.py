@@ -79,7 +79,7 @@ class QuotaUsageUpdater:
     def _update_quotas(self, transaction: Transaction, namespace: str) -> None:
         for quota in list_quotas(transaction, namespace):
             used = self._compute_usage(transaction, namespace, quota)
-            is_current = quota.has_usage and quota.status_hard == quota.spec_hard
+            is_current = quota.has_status and are_equal(quota.hard, quota.spec_hard)
             if not is_current or not are_equal(used, quota.used):
                 quota.store_usage(transaction, used, quota.spec_hard)
 
