@@ -57,6 +57,19 @@ async def test_deleted_and_finished_pods_free_a_quota() -> None:
 
 
 @on_virtual_time
+async def test_a_pod_that_is_never_gone_frees_a_quota_after_its_grace_period() -> None:
+    async with serving() as server:
+        await create_quota(server, {"pods": "1", "count/pods": "5"})
+        await server.client.create(PODS, "default", pod("a", nodeName="lost", terminationGracePeriodSeconds=30))
+        await server.client.delete(PODS, "default", "a")
+        for seconds, pods in ((59, "1"), (2, "0")):
+            server.clock.advance(seconds)
+            await asyncio.sleep(62)
+            assert await usage(server) == {"pods": pods, "count/pods": "1"}
+        await server.client.create(PODS, "default", pod("b"))
+
+
+@on_virtual_time
 async def test_a_quota_counts_what_exists_and_follows_its_spec() -> None:
     async with serving() as server:
         await server.client.create(PODS, "default", pod("a", container(cpu="1")))

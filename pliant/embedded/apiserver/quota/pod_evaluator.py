@@ -91,11 +91,11 @@ class PodEvaluator(Evaluator):
         return add(result, _compute_usage(pod_amounts(spec, "requests"), pod_amounts(spec, "limits")))
 
 
-def is_deletion_overdue(pod: Object, now: datetime) -> bool:
-    """Return whether a pod should be gone, for example because its node is lost; it uses no quota then."""
+def deletion_deadline(pod: Object) -> datetime | None:
+    """Return when a terminating pod should be gone; after that, for example on a lost node, it uses no quota."""
     metadata = pod["metadata"]
     deletion, grace = parse_timestamp(metadata.get("deletionTimestamp")), metadata.get("deletionGracePeriodSeconds")
-    return deletion is not None and grace is not None and now > deletion + timedelta(seconds=grace)
+    return None if deletion is None or grace is None else deletion + timedelta(seconds=grace)
 
 
 def _compute_usage(requests: Amounts, limits: Amounts) -> Amounts:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
 from typing import Final
 
 from pliant.embedded.apiserver.handlers.object_lifecycle import FINISHED_POD_PHASES, PODS_RESOURCE_KEY
 from pliant.embedded.apiserver.quota.amounts import ZERO, Amounts, add, are_equal, count_of, select
 from pliant.embedded.apiserver.quota.evaluators import Evaluator, is_counted
-from pliant.embedded.apiserver.quota.pod_evaluator import is_deletion_overdue
+from pliant.embedded.apiserver.quota.pod_evaluator import deletion_deadline
 from pliant.embedded.apiserver.quota.stored_quotas import (
     RESOURCE_QUOTAS_RESOURCE_KEY,
     SPECIAL_EVALUATORS,
@@ -27,6 +29,7 @@ from pliant.runtime.clock import Clock
 _RETRY_SECONDS: Final = 1.0
 _MIN_INTERVAL_SECONDS: Final = 0.05
 """Between two computations: deletions often come in groups, and each computation reads all objects of a namespace."""
+_DEADLINE_TOLERANCE_SECONDS: Final = 1.0
 _RECOUNTED_ON_UPDATE: Final = frozenset({"/services", "/persistentvolumeclaims"})
 
 
@@ -41,18 +44,33 @@ class QuotaUsageUpdater:
         self._wake = asyncio.Event()
         self._usages: dict[ObjectKey, tuple[int, Amounts]] = {}
         """The version and usage of objects that were counted before."""
+        self._deadlines: dict[str, datetime] = {}
+        """The first deadline of the terminating pods of a namespace: after it, the pod does not count any more."""
 
     async def run(self) -> None:
         self._store.add_listener(self._on_commit)
         for record in self._store.committed.list_objects(RESOURCE_QUOTAS_RESOURCE_KEY):
             self._enqueue(record.key.namespace)
         while True:
-            await self._wake.wait()
-            self._wake.clear()
+            await self._wait_for_work()
             namespaces, self._namespaces = list(self._namespaces), {}
             for namespace in namespaces:
                 await self._update_namespace(namespace)
             await asyncio.sleep(_MIN_INTERVAL_SECONDS)
+
+    async def _wait_for_work(self) -> None:
+        """Wait until an object or a deadline has changed the usage of a namespace."""
+        while not self._namespaces:
+            delays = [(deadline - self._clock.now()).total_seconds() for deadline in self._deadlines.values()]
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(min(delays), 0) + _DEADLINE_TOLERANCE_SECONDS if delays else None):
+                    await self._wake.wait()
+            self._wake.clear()
+            for namespace, deadline in list(self._deadlines.items()):
+                if self._clock.now() > deadline:
+                    del self._deadlines[namespace]
+                    self._enqueue(namespace)
+        self._wake.clear()
 
     def _enqueue(self, namespace: str) -> None:
         self._namespaces[namespace] = None
@@ -67,6 +85,13 @@ class QuotaUsageUpdater:
                 continue
             if _may_change_usage(change):
                 self._enqueue(namespace)
+            elif change.after.key.resource == PODS_RESOURCE_KEY and change.after.is_terminating:
+                self._note_deadline(namespace, deletion_deadline(change.after.decode()))
+                self._wake.set()
+
+    def _note_deadline(self, namespace: str, deadline: datetime | None) -> None:
+        if deadline is not None and deadline >= self._clock.now():
+            self._deadlines[namespace] = min(deadline, self._deadlines.get(namespace, deadline))
 
     async def _update_namespace(self, namespace: str) -> None:
         try:
@@ -118,10 +143,13 @@ class QuotaUsageUpdater:
                 continue
             obj = record.decode()
             usage = evaluator.usage(obj)
-            if record.is_terminating and is_deletion_overdue(obj, self._clock.now()):
+            deadline = deletion_deadline(obj) if record.is_terminating else None
+            if deadline is None:
+                self._usages[record.key] = (record.version, usage)
+            elif self._clock.now() > deadline:
                 usage = select(usage, evaluator.names[:1])
             else:
-                self._usages[record.key] = (record.version, usage)
+                self._note_deadline(record.key.namespace, deadline)
             if quota.is_in_scope(evaluator, obj):
                 yield usage
 
