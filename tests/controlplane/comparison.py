@@ -75,7 +75,9 @@ def _table(table: dict[str, Any]) -> dict[str, Any]:
 
 def _without_age(cell: Any) -> Any:
     """A cell of a table: one server is asked a second later than the other."""
-    return "…s" if isinstance(cell, str) and _AGE.fullmatch(cell) else cell
+    if not isinstance(cell, str):
+        return cell
+    return "…s" if _AGE.fullmatch(cell) else _RANDOM_VALUES.sub("…", cell)
 
 
 def _normalize(value: Any) -> Any:
@@ -95,6 +97,8 @@ def _normalize(value: Any) -> Any:
             return {name: each for name, each in {**kept, **present}.items() if each not in (None, {}, [], "")}
         case list():
             return [_normalize(each) for each in value]
+        case str():
+            return _RANDOM_VALUES.sub("…", value)
     return value
 
 

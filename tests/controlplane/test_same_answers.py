@@ -23,6 +23,7 @@ from tests.controlplane.importance import priority_exchanges
 from tests.controlplane.kinds import kind_exchanges
 from tests.controlplane.lives import lifecycle_exchanges
 from tests.controlplane.verbs import verb_exchanges
+from tests.controlplane.workloads import workload_exchanges
 
 pytestmark = pytest.mark.real
 
@@ -71,6 +72,7 @@ async def differences(real: Transport, embedded: Transport) -> dict[str, tuple[o
         *priority_exchanges(),
         *budget_exchanges(),
         *lifecycle_exchanges(),
+        *workload_exchanges(),
         *debug_exchanges(),
     ):
         answers = await there.answer(exchange), await here.answer(exchange)

@@ -146,12 +146,7 @@ class FieldSelector:
 
 ALWAYS_SELECTABLE_FIELDS: Final = ("metadata.name", "metadata.namespace")
 _FIELD_ALIASES: Final = {"source": "source.component", "status.successful": "status.succeeded"}
-_DEFAULT_FIELD_VALUES: Final = {
-    "spec.hostNetwork": "false",
-    "spec.unschedulable": "false",
-    "status.replicas": "0",
-    "status.successful": "0",
-}
+_DEFAULT_FIELD_VALUES: Final = {"spec.hostNetwork": "false", "spec.unschedulable": "false", "status.successful": "0"}
 
 
 def selectable_field_value(obj: Mapping[str, Any], field: str) -> str:

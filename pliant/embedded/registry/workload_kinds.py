@@ -84,7 +84,6 @@ def workload_kinds() -> tuple[Kind, ...]:
             subresources=("scale", "status"),
             scale=_SCALE,
             has_generation=True,
-            selectable_fields=("status.replicas",),
         ),
         _workload_kind(
             "batch",

@@ -71,6 +71,8 @@ def _validate_spec(spec: Object) -> Iterator[FieldError]:
     selector = spec.get("selector")
     if selector is None:
         yield required_field("spec.selector")
+        labels = spec["template"]["metadata"].get("labels")
+        yield invalid_field("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
     yield from _validate_managed_by(spec.get("managedBy"))
     yield from _validate_completion_mode(spec)
     yield from validate_policies(spec)
