@@ -23,6 +23,7 @@ from pliant.kube.objects import Pod
 from pliant.kube.resources import EVENTS, PODS, Resource
 from pliant.kube.timestamps import format_timestamp
 from pliant.kube.transport.base import MERGE_PATCH, Reply, Request
+from pliant.runtime.clock import Clock, SystemClock
 from tests.virtual_time import VirtualClock, quiet
 
 SPACE = "default"
@@ -58,7 +59,7 @@ class Stage:
         self.controllers = controllers
         self.is_unready: Callable[[Pod], bool] = lambda pod: False
         """Whether a pod runs without becoming ready."""
-        self._nodes = StandInKubelet(self.client, lambda pod: self.is_unready(pod))
+        self._nodes = StandInKubelet(self.client, lambda pod: self.is_unready(pod), VirtualClock())
         self._running: asyncio.Task[None] | None = None
 
     @property
@@ -135,8 +136,9 @@ class Stage:
 class StandInKubelet:
     """Binds pods, makes them ready, and removes deleted ones after their grace period."""
 
-    def __init__(self, client: KubeClient, is_unready: Callable[[Pod], bool]) -> None:
+    def __init__(self, client: KubeClient, is_unready: Callable[[Pod], bool], clock: Clock | None = None) -> None:
         self._client = client
+        self._clock = clock or SystemClock()
         self._is_unready = is_unready
         self._pods: Informer[Pod] = Informer(client, PODS, Pod, on_change=self._on_change)
         self._changes: asyncio.Queue[Pod] = asyncio.Queue()
@@ -159,10 +161,10 @@ class StandInKubelet:
     async def _start(self, pod: Pod) -> None:
         meta = pod.metadata
         with suppress(ApiError):
-            target = {"target": {"kind": "Node", "name": "node-0"}}
-            await self._client.create(PODS, meta.namespace, target, subresource="binding", name=meta.name)
+            binding = {"metadata": {"name": meta.name}, "target": {"kind": "Node", "name": "node-0"}}
+            await self._client.create(PODS, meta.namespace, binding, subresource="binding", name=meta.name)
             await asyncio.sleep(STARTUP_SECONDS)
-            now = format_timestamp(VirtualClock().now())
+            now = format_timestamp(self._clock.now())
             is_ready = "False" if self._is_unready(pod) else "True"
             status = {
                 "phase": "Running",
