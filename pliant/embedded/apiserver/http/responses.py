@@ -12,8 +12,8 @@ from pliant.embedded.storage.stored_objects import StoredObject
 from pliant.errors import ApiError
 from pliant.kube.transport.base import Reply
 
-# Larger writes block the event loop while TLS encrypts them.
-_RESPONSE_CHUNK_BYTES = 256 * 1024
+# Larger writes block the event loop while TLS encrypts them, above all if many clients get a list in the same round.
+_RESPONSE_CHUNK_BYTES = 64 * 1024
 _encode = msgspec.json.Encoder().encode
 
 
