@@ -16,7 +16,7 @@ from pliant.embedded.apiserver.admission.disruption_budgets import (
 )
 from pliant.embedded.apiserver.admission.pods import set_pod_defaults, set_qos_class, validate_pod
 from pliant.embedded.apiserver.admission.rbac_objects import RBAC_DEFAULTERS, RBAC_VALIDATORS
-from pliant.embedded.apiserver.admission.workloads import WORKLOAD_DEFAULTERS, WORKLOAD_VALIDATORS
+from pliant.embedded.apiserver.admission.workloads import DEFERRED_DEFAULTERS, DEFERRED_VALIDATORS
 from pliant.embedded.apiserver.handlers.object_lifecycle import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
 from pliant.embedded.apiserver.http.errors import (
     duplicate_value,
@@ -62,7 +62,7 @@ class Admission:
             priority_classes.PRIORITY_CLASSES_RESOURCE_KEY: priority_classes.set_priority_class_defaults,
             CRDS_RESOURCE_KEY: apply_crd_defaults,
             **RBAC_DEFAULTERS,
-            **WORKLOAD_DEFAULTERS,
+            **DEFERRED_DEFAULTERS,
         }
         self._validators: dict[str, Callable[[Object, Object | None], list[FieldError]]] = {
             "/pods": validate_pod,
@@ -77,7 +77,7 @@ class Admission:
             priority_classes.PRIORITY_CLASSES_RESOURCE_KEY: priority_classes.validate_priority_class,
             CRDS_RESOURCE_KEY: validate_crd,
             **RBAC_VALIDATORS,
-            **WORKLOAD_VALIDATORS,
+            **DEFERRED_VALIDATORS,
         }
 
     def set_defaults_and_validate(

@@ -1,31 +1,30 @@
-"""The defaults and validators of workload kinds."""
+"""The defaulters and validators of workload kinds, which are imported when the first workload is written."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
-from pliant.embedded.apiserver.admission.jobs import JOBS_RESOURCE_KEY, set_job_defaults, validate_job
-from pliant.embedded.apiserver.admission.replica_sets import (
-    CONTROLLER_REVISIONS_RESOURCE_KEY,
-    DEPLOYMENTS_RESOURCE_KEY,
-    REPLICA_SETS_RESOURCE_KEY,
-    set_deployment_defaults,
-    set_replica_set_defaults,
-    validate_controller_revision,
-    validate_deployment,
-    validate_replica_set,
-)
 from pliant.embedded.schema import FieldError
 from pliant.embedded.storage.stored_objects import Object
 
-WORKLOAD_DEFAULTERS: dict[str, Callable[[Object, Object | None], None]] = {
-    DEPLOYMENTS_RESOURCE_KEY: set_deployment_defaults,
-    REPLICA_SETS_RESOURCE_KEY: set_replica_set_defaults,
-    JOBS_RESOURCE_KEY: set_job_defaults,
+
+def _set_defaults(resource_key: str, obj: Object, old: Object | None) -> None:
+    from pliant.embedded.apiserver.admission.workload_rules import WORKLOAD_DEFAULTERS
+
+    WORKLOAD_DEFAULTERS[resource_key](obj, old)
+
+
+def _validate(resource_key: str, obj: Object, old: Object | None) -> list[FieldError]:
+    from pliant.embedded.apiserver.admission.workload_rules import WORKLOAD_VALIDATORS
+
+    return WORKLOAD_VALIDATORS[resource_key](obj, old)
+
+
+_DEFAULTED_KINDS = ("apps/deployments", "apps/replicasets", "batch/jobs")
+DEFERRED_DEFAULTERS: dict[str, Callable[[Object, Object | None], None]] = {
+    key: partial(_set_defaults, key) for key in _DEFAULTED_KINDS
 }
-WORKLOAD_VALIDATORS: dict[str, Callable[[Object, Object | None], list[FieldError]]] = {
-    DEPLOYMENTS_RESOURCE_KEY: validate_deployment,
-    REPLICA_SETS_RESOURCE_KEY: validate_replica_set,
-    CONTROLLER_REVISIONS_RESOURCE_KEY: validate_controller_revision,
-    JOBS_RESOURCE_KEY: validate_job,
+DEFERRED_VALIDATORS: dict[str, Callable[[Object, Object | None], list[FieldError]]] = {
+    key: partial(_validate, key) for key in (*_DEFAULTED_KINDS, "apps/controllerrevisions")
 }
