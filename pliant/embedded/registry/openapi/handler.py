@@ -11,7 +11,6 @@ import msgspec
 
 from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.registry.kinds import Kind
-from pliant.embedded.registry.openapi import documents
 from pliant.errors import ApiError
 from pliant.kube.transport.base import JSON_CONTENT_TYPE, Reply, Request
 
@@ -51,6 +50,8 @@ class OpenApiHandler:
         return self._cached_replies[path]
 
     def _render_document(self, path_parts: list[str]) -> bytes | None:
+        from pliant.embedded.registry.openapi import documents  # `pliant run` starts without it
+
         match path_parts[1:]:
             case ["v3"]:
                 return msgspec.json.encode(documents.openapi_index(self._registry))
