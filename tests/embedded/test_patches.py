@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -180,6 +181,8 @@ def test_a_json_patch_can_turn_any_object_into_any_other(source: dict[str, Any],
 
 
 POD: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
     "metadata": {"name": "p", "finalizers": ["a", "b"], "ownerReferences": [{"uid": "1", "name": "x"}]},
     "spec": {
         "containers": [
@@ -206,7 +209,7 @@ POD: dict[str, Any] = {
             {
                 "name": "main",
                 "image": "one",
-                "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}],
+                "env": [{"name": "B", "value": "2"}, {"name": "A", "value": "1"}],
                 "args": ["y"],
             },
         ),
@@ -224,14 +227,44 @@ POD: dict[str, Any] = {
         (
             {"spec": {"containers": [{"name": "side", "ports": [{"containerPort": 81}]}]}},
             ("spec", "containers", 1, "ports"),
-            [{"containerPort": 80, "name": "web"}, {"containerPort": 81}],
+            [{"containerPort": 81}, {"containerPort": 80, "name": "web"}],
         ),
         (
             {"spec": {"volumes": [{"name": "v", "$retainKeys": ["name", "hostPath"], "hostPath": {"path": "/x"}}]}},
             ("spec", "volumes"),
             [{"name": "v", "hostPath": {"path": "/x"}}],
         ),
+        (
+            {
+                "spec": {
+                    "$setElementOrder/containers": [{"name": "side"}, {"name": "new"}],
+                    "containers": [{"name": "new"}],
+                }
+            },
+            ("spec", "containers"),
+            [POD["spec"]["containers"][0], POD["spec"]["containers"][1], {"name": "new"}],
+        ),
+        (
+            {
+                "spec": {
+                    "$setElementOrder/containers": [{"name": "side"}, {"name": "new"}],
+                    "containers": [{"name": "main", "$patch": "delete"}, {"name": "new"}],
+                }
+            },
+            ("spec", "containers"),
+            [POD["spec"]["containers"][1], {"name": "new"}],
+        ),
         ({"metadata": {"finalizers": ["b", "c"]}}, ("metadata", "finalizers"), ["a", "b", "c"]),
+        (
+            {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"], "finalizers": ["c"]}},
+            ("metadata", "finalizers"),
+            ["c", "b"],
+        ),
+        (
+            {"metadata": {"$setElementOrder/finalizers": ["c", "b", "a"], "finalizers": ["c"]}},
+            ("metadata", "finalizers"),
+            ["c", "b", "a"],
+        ),
         ({"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}}, ("metadata", "finalizers"), ["b"]),
         (
             {"metadata": {"ownerReferences": [{"uid": "1", "$patch": "delete"}, {"uid": "2"}]}},
@@ -243,8 +276,8 @@ POD: dict[str, Any] = {
             ("status", "conditions"),
             [
                 {"type": "Ready", "status": "True"},
-                {"type": "PodScheduled", "status": "True"},
                 {"type": "New", "status": "True"},
+                {"type": "PodScheduled", "status": "True"},
             ],
         ),
         ({"status": {"$patch": "replace", "phase": "Failed"}}, ("status",), {"phase": "Failed"}),
@@ -261,13 +294,46 @@ def test_strategic_patches_merge_lists_by_key(patch: Any, path: tuple[Any, ...],
 
 
 def test_a_strategic_patch_may_remove_a_part_by_directive() -> None:
-    assert "status" not in apply_patch(STRATEGIC_MERGE_PATCH, POD, {"status": {"$patch": "delete"}})
+    assert apply_patch(STRATEGIC_MERGE_PATCH, POD, {"status": {"$patch": "delete"}})["status"] == {}
+    assert "none" not in apply_patch(STRATEGIC_MERGE_PATCH, POD, {"none": {"$patch": "delete"}})
 
 
 @pytest.mark.parametrize(
     "patch",
-    [{"spec": {"containers": [{"image": "nameless"}]}}, {"spec": {"$patch": "shuffle"}}, {"spec": {"$whatever": 1}}],
+    [
+        {"spec": {"containers": [{"image": "nameless"}]}},
+        {"spec": {"containers": [["list"]]}},
+        {"spec": {"containers": ["text"]}},
+        {"spec": {"containers": [{"name": "main", "$patch": "shuffle"}]}},
+        {"spec": {"$patch": "shuffle"}},
+        {"spec": {"$whatever": 1}},
+        {"spec": {"$retainKeys": ["volumes"], "nodeName": "n"}},
+        {"spec": {"$setElementOrder/containers": 1}},
+        {"spec": {"$setElementOrder/containers": [{"name": "main"}], "containers": [{"name": "new"}]}},
+        {"metadata": {"$setElementOrder/finalizers": ["a", "b"], "finalizers": ["b", "a"]}},
+    ],
 )
 def test_a_strategic_patch_that_makes_no_sense_is_a_bad_request(patch: Any) -> None:
     with pytest.raises(BadRequest):
         apply_patch(STRATEGIC_MERGE_PATCH, POD, patch)
+
+
+DIRECTIVES = st.sampled_from(
+    (
+        *("$patch", "$retainKeys", "$setElementOrder/containers", "$deleteFromPrimitiveList/finalizers"),
+        *("containers", "env", "finalizers", "metadata", "name", "ports", "spec", "volumes"),
+    )
+)
+PATCHES = st.recursive(
+    st.sampled_from([None, 1, "a", "delete", "replace", "main"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(DIRECTIVES, inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(DIRECTIVES, PATCHES, max_size=3))
+def test_a_strategic_patch_applies_or_is_a_bad_request(patch: dict[str, Any]) -> None:
+    before = deep_copy(POD)
+    with suppress(BadRequest):
+        assert isinstance(apply_patch(STRATEGIC_MERGE_PATCH, POD, patch), dict)
+    assert before == POD

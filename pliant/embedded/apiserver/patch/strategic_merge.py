@@ -2,97 +2,210 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
+from pliant.embedded.apiserver.patch.merge_strategies import FieldStrategy, find_strategy, root_definition
 from pliant.embedded.schema import deep_copy
 from pliant.errors import BadRequest
 
-_MERGE_KEYS: Final[dict[str, tuple[str, ...]]] = {
-    **dict.fromkeys(("containers", "initContainers", "ephemeralContainers", "env", "volumes"), ("name",)),
-    **dict.fromkeys(("imagePullSecrets", "resourceClaims", "schedulingGates", "secrets"), ("name",)),
-    **dict.fromkeys(("addresses", "conditions"), ("type",)),
-    **dict.fromkeys(("hostAliases", "podIPs"), ("ip",)),
-    "ownerReferences": ("uid",),
-    "ports": ("containerPort", "port"),
-    "topologySpreadConstraints": ("topologyKey",),
-    "volumeDevices": ("devicePath",),
-    "volumeMounts": ("mountPath",),
-}
-"""The merge keys of a list field; the first one that the items have is used."""
-_SET_LIST_FIELDS: Final = frozenset({"finalizers"})
-"""Lists of primitive values, to which a patch adds values."""
 _REMOVED: Final = object()
+_ORDER: Final = "$setElementOrder/"
+_DELETE: Final = "$deleteFromPrimitiveList/"
+
+Object = dict[str, Any]
 
 
-def apply_strategic_merge(target: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+def apply_strategic_merge(target: Object, patch: Object) -> Object:
     """Return a patched copy."""
-    result = _merge_object(target, patch)
-    return {} if result is _REMOVED else result
+    return _merge_object(target, patch, root_definition(target))
 
 
-def _merge_object(target: dict[str, Any], patch: dict[str, Any]) -> Any:
-    directive = patch.get("$patch", "merge")
-    if directive == "delete":
-        return _REMOVED
-    if directive not in ("merge", "replace"):
-        raise BadRequest(400, "BadRequest", f"unknown patch type: {directive} in map: {patch}")
-    base = target if directive == "merge" else {}
-    result = {name: deep_copy(value) for name, value in base.items()}
+def _merge_object(target: Object, patch: Object, definition: str) -> Object:
+    """Merge in the order of Kubernetes: fields to retain, values, orders of lists, values to delete from lists."""
+    if "$patch" in patch:
+        return _replace_object(patch)
+    result = {name: deep_copy(value) for name, value in _retained_fields(target, patch).items()}
     for name, value in patch.items():
         if name.startswith("$"):
-            _apply_directive(result, name, value)
-        elif (member := _merge_field(name, base.get(name), value)) is _REMOVED:
+            _require_directive(name, value)
+            continue
+        member = _merge_field(result.get(name), value, find_strategy(definition, name))
+        if member is _REMOVED:
             result.pop(name, None)
         else:
             result[name] = member
-    if "$retainKeys" in patch:
-        return {name: value for name, value in result.items() if name in patch["$retainKeys"]}
+    for name, value in patch.items():
+        if name.startswith(_ORDER):
+            field = name.removeprefix(_ORDER)
+            strategy = find_strategy(definition, field)
+            _require_same_order(patch.get(field) or [], value, strategy.key)
+            _order_field(
+                result, field, value, _server_order(target.get(field), patch.get(field), strategy.key), strategy
+            )
+    for name, value in patch.items():
+        if name.startswith(_DELETE) and isinstance(result.get(name.removeprefix(_DELETE)), list):
+            field = name.removeprefix(_DELETE)
+            result[field] = [entry for entry in result[field] if entry not in value]
     return result
 
 
-def _apply_directive(result: dict[str, Any], directive: str, value: Any) -> None:
-    """Apply `$deleteFromPrimitiveList`; `$setElementOrder` is accepted and ignored."""
-    name, _, field = directive.partition("/")
-    if name == "$deleteFromPrimitiveList" and field in result:
-        result[field] = [entry for entry in result[field] if entry not in value]
-    elif name not in ("$patch", "$retainKeys", "$setElementOrder", "$deleteFromPrimitiveList"):
-        raise BadRequest(400, "BadRequest", f"unknown directive {directive!r}")
+def _replace_object(patch: Object) -> Object:
+    """Return what replaces an object: nothing if the directive deletes it, an empty object stays."""
+    if patch["$patch"] == "delete":
+        return {}
+    if patch["$patch"] != "replace":
+        raise _bad_patch(f"unknown patch type: {patch['$patch']} in map: {patch}")
+    return {name: deep_copy(value) for name, value in patch.items() if name != "$patch"}
 
 
-def _merge_field(name: str, current: Any, value: Any) -> Any:
+def _retained_fields(target: Object, patch: Object) -> Object:
+    """Return the fields that `$retainKeys` names, or all fields without this directive."""
+    if "$retainKeys" not in patch:
+        return target
+    retained = patch["$retainKeys"]
+    changed = [name for name, value in patch.items() if value is not None and not name.startswith("$")]
+    if not isinstance(retained, list) or any(name not in retained for name in changed):
+        raise _bad_patch("invalid patch format of retainKeys")
+    return {name: value for name, value in target.items() if name in retained}
+
+
+def _require_directive(name: str, value: Any) -> None:
+    """Raise `BadRequest` for an unknown directive, and for one whose value is not a list."""
+    if not name.startswith((_ORDER, _DELETE)) and name != "$retainKeys":
+        raise _bad_patch(f"unknown directive {name!r}")
+    if not isinstance(value, list):
+        raise _bad_patch(f"invalid patch format of {name.removeprefix('$').partition('/')[0]} list")
+
+
+def _merge_field(current: Any, value: Any, strategy: FieldStrategy) -> Any:
     if value is None:
         return _REMOVED
-    if isinstance(value, dict):
-        return _merge_object(current if isinstance(current, dict) else {}, value)
-    if not isinstance(value, list):
+    if isinstance(value, dict) and isinstance(current, dict):
+        return deep_copy(value) if strategy.is_replaced else _merge_object(current, value, strategy.definition)
+    if not isinstance(value, list) or not isinstance(current, list):
+        return _without_directives(value)
+    return _merge_lists(current, value, strategy) if strategy.is_merged and (current or value) else deep_copy(value)
+
+
+def _merge_lists(current: list[Any], value: list[Any], strategy: FieldStrategy) -> list[Any]:
+    if any(isinstance(item, list) for item in (*current, *value)):
+        raise _bad_patch("lists of lists are not supported")
+    if any(isinstance(item, dict) for item in (*current, *value)):
+        return _merge_list(current, value, strategy)
+    merged = [*current, *value]
+    return _in_order([item for index, item in enumerate(merged) if item not in merged[:index]], value, current, "")
+
+
+def _without_directives(value: Any, *, drops_nulls: bool = True) -> Any:
+    """Return a copy of a value that is new: without the parts to delete."""
+    if isinstance(value, list):
+        copies = [_without_directives(item, drops_nulls=False) for item in value]
+        return [item for item in copies if item is not _REMOVED]
+    if not isinstance(value, dict):
         return value
-    before = current if isinstance(current, list) else []
-    if name in _SET_LIST_FIELDS:
-        return [*before, *(entry for entry in value if entry not in before)]
-    key = _find_merge_key(name, [*value, *before])
-    return _merge_list(before, value, key) if key else deep_copy(value)
+    if "$patch" in value:
+        return _REMOVED
+    fields = {
+        name: _without_directives(child, drops_nulls=drops_nulls)
+        for name, child in value.items()
+        if child is not None or not drops_nulls
+    }
+    return {name: child for name, child in fields.items() if child is not _REMOVED}
 
 
-def _find_merge_key(name: str, items: list[Any]) -> str | None:
-    """Return the merge key of a list, or None if the patch replaces the list as a whole."""
-    if not all(isinstance(item, dict) for item in items):
-        return None
-    return next((key for key in _MERGE_KEYS.get(name, ()) if any(key in item for item in items)), None)
-
-
-def _merge_list(before: list[Any], patch: list[Any], key: str) -> list[Any]:
+def _merge_list(before: list[Any], patch: list[Any], strategy: FieldStrategy) -> list[Any]:
+    """Merge the items of two lists that have the same key; new items are taken as they are."""
+    key = strategy.key
+    _require_key([*before, *patch], key, allow_replace=True)
+    changes = [item for item in patch if "$patch" not in item]
+    if unknown := [item for item in patch if item.get("$patch", "delete") not in ("delete", "replace")]:
+        raise _bad_patch(f"unknown patch type: {unknown[0]['$patch']} in map: {unknown[0]}")
     if any(item.get("$patch") == "replace" for item in patch):
-        return [deep_copy(item) for item in patch if "$patch" not in item]
-    result = [deep_copy(item) for item in before]
-    for item in patch:
-        if key not in item:
-            raise BadRequest(400, "BadRequest", f"map: {item} does not contain declared merge key: {key}")
-        index = next((index for index, old in enumerate(result) if old.get(key) == item[key]), None)
-        merged = _merge_object(result[index] if index is not None else {}, item)
+        return [deep_copy(item) for item in changes]
+    deleted = [item[key] for item in patch if "$patch" in item]
+    result = [item for item in before if item[key] not in deleted]
+    for item in changes:
+        index = next((index for index, old in enumerate(result) if old[key] == item[key]), None)
         if index is None:
-            result += [] if merged is _REMOVED else [merged]
-        elif merged is _REMOVED:
-            del result[index]
+            result.append(deep_copy(item))
         else:
-            result[index] = merged
-    return result
+            result[index] = _merge_object(result[index], item, strategy.definition)
+    return _in_order(result, changes, before, key)
+
+
+def _require_same_order(patch: list[Any], order: list[Any], key: str) -> None:
+    """Raise `BadRequest` if a patch names items in another order than its directive, or items that this leaves out."""
+    if not isinstance(patch, list) or not patch or not order:
+        return
+    positions = _positions(order, key)
+    changes = [item for item in patch if not (isinstance(item, dict) and "$patch" in item)]
+    found = [positions.get(_identity(item, key), -1) for item in changes]
+    if -1 in found or found != sorted(found):
+        message = f"The order in patch list:\n{patch}\n doesn't match $setElementOrder list:\n{order}\n"
+        raise _bad_patch(message)
+
+
+def _server_order(before: Any, patch: Any, key: str) -> list[Any]:
+    """Return the items in the order that Kubernetes compares, in which new items take the places of deleted ones."""
+    if not isinstance(before, list):
+        return []
+    if not key or not isinstance(patch, list) or not all(isinstance(item, dict) for item in patch):
+        return before
+    deleted = {_identity(item, key) for item in patch if item.get("$patch") == "delete"}
+    remaining = [item for item in before if _identity(item, key) not in deleted]
+    known = _positions(before, key)
+    added = [item for item in patch if "$patch" not in item and _identity(item, key) not in known]
+    return remaining + added[: len(before) - len(remaining)]
+
+
+def _order_field(result: Object, field: str, order: list[Any], before: list[Any], strategy: FieldStrategy) -> None:
+    """Sort a list as the patch requires; items that only the server has keep their place among the others."""
+    items = result.get(field)
+    if isinstance(items, list) and strategy.is_merged:
+        has_objects = any(isinstance(item, dict) for item in items)
+        if has_objects:
+            _require_key([*items, *order], strategy.key)
+        result[field] = _in_order(items, order, before, strategy.key if has_objects else "")
+
+
+def _in_order(items: list[Any], order: list[Any], before: list[Any], key: str) -> list[Any]:
+    """Return items in an order; those that it does not name are inserted where they were before."""
+    positions = _positions(order, key)
+    named = sorted(
+        (item for item in items if _identity(item, key) in positions), key=lambda each: positions[_identity(each, key)]
+    )
+    others = [item for item in items if _identity(item, key) not in positions]
+    old = _positions(before, key)
+    others.sort(key=lambda each: old.get(_identity(each, key), len(old)))
+    result: list[Any] = []
+    while others and named:
+        other, next_named = old.get(_identity(others[0], key)), old.get(_identity(named[0], key))
+        is_first = other is not None and next_named is not None and other < next_named
+        result.append((others if is_first else named).pop(0))
+    return result + others + named
+
+
+def _positions(items: Iterable[Any], key: str) -> dict[Any, int]:
+    positions: dict[Any, int] = {}
+    for index, item in enumerate(items):
+        positions.setdefault(_identity(item, key), index)
+    return positions
+
+
+def _identity(item: Any, key: str) -> Any:
+    """Return what identifies an item of a list: the value of its key, or the item itself."""
+    value = item.get(key) if key and isinstance(item, dict) else item
+    return value if isinstance(value, str | int | float | None) else repr(value)
+
+
+def _require_key(items: list[Any], key: str, *, allow_replace: bool = False) -> None:
+    for item in items:
+        if not isinstance(item, dict):
+            raise _bad_patch(f"expected a map, but received {item!r}")
+        if key not in item and not (allow_replace and item.get("$patch") == "replace"):
+            raise _bad_patch(f"map: {item} does not contain declared merge key: {key}")
+
+
+def _bad_patch(message: str) -> BadRequest:
+    return BadRequest(400, "BadRequest", message)

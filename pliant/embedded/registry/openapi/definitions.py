@@ -31,7 +31,7 @@ Definitions = dict[str, Any]
 
 
 class PublishedDefinitions:
-    """The definitions that Kubernetes publishes, as encoded schemas; loaded for one rendering, then dropped."""
+    """The definitions that Kubernetes publishes, as encoded schemas."""
 
     def __init__(self) -> None:
         text = _load_data_file()
@@ -39,6 +39,9 @@ class PublishedDefinitions:
 
     def __contains__(self, name: str) -> bool:
         return name in self._encoded
+
+    def __getitem__(self, name: str) -> msgspec.Raw:
+        return self._encoded[name]
 
     def select(self, names: Iterable[str]) -> dict[str, msgspec.Raw]:
         """Return definitions, and all definitions to which they refer."""
@@ -68,10 +71,13 @@ def published_digest() -> bytes:
 def definition_name(kind: Kind) -> str:
     """Return the full name of the definition of a kind, such as io.k8s.api.core.v1.Pod."""
     if kind.is_custom:
-        package = ".".join(reversed(kind.group.split(".")))
-    else:
-        package = _PACKAGES.get(kind.group) or f"io.k8s.api.{kind.group.partition('.')[0] or 'core'}"
-    return f"{package}.{kind.version}.{kind.kind}"
+        return f"{'.'.join(reversed(kind.group.split('.')))}.{kind.version}.{kind.kind}"
+    return builtin_definition_name(kind.group, kind.version, kind.kind)
+
+
+def builtin_definition_name(group: str, version: str, kind: str) -> str:
+    package = _PACKAGES.get(group) or f"io.k8s.api.{group.partition('.')[0] or 'core'}"
+    return f"{package}.{version}.{kind}"
 
 
 def collect_definitions(kinds: Iterable[Kind], referenced: Iterable[str] = ()) -> Definitions:
