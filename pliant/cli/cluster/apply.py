@@ -9,6 +9,7 @@ from typing import Any
 from pliant.cli.input.manifest_checks import frontend_of, to_invalid_input
 from pliant.cli.input.manifests import Manifest
 from pliant.embedded.registry.kind_registry import KindRegistry
+from pliant.embedded.schema.rules.pending import register_verified_schema
 from pliant.errors import AlreadyExists, ApiError
 from pliant.frontends.frontend import Frontend, required_crds
 from pliant.kube.client import KubeClient
@@ -43,6 +44,9 @@ async def install_crds(client: KubeClient, frontends: Iterable[Frontend] | None 
     """Create or update the CRDs of some job kinds, by default of all."""
     chosen = registered_kinds().values() if frontends is None else frontends
     for crd in (required for frontend in chosen for required in required_crds(frontend)):
+        for version in crd["spec"]["versions"]:
+            # Tests verify these rules; to check them again at every start would take 100 ms.
+            register_verified_schema(version["schema"]["openAPIV3Schema"])
         try:
             await client.create(CRDS, None, crd)
         except AlreadyExists:

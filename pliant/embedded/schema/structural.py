@@ -16,6 +16,7 @@ _UNSUPPORTED_KEYWORDS: Final = ("$ref", "definitions", "dependencies", "patternP
 _FORBIDDEN_IN_COMBINATORS: Final = (
     *("type", "default", "nullable", "title", "description", "additionalProperties"),
     *("x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource", "x-kubernetes-int-or-string"),
+    "x-kubernetes-validations",
 )
 """Keywords that a schema inside allOf, anyOf, oneOf or not must not have."""
 

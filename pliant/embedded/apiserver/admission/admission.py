@@ -31,7 +31,7 @@ from pliant.embedded.apiserver.quota.resource_quota_objects import validate_reso
 from pliant.embedded.registry.conversions import EVENTS_CONVERSION
 from pliant.embedded.registry.crds import apply_crd_defaults, validate_crd
 from pliant.embedded.registry.kinds import Kind
-from pliant.embedded.schema import FieldError
+from pliant.embedded.schema import FieldError, Schema
 from pliant.embedded.schema.field_errors import FieldErrorType
 from pliant.embedded.schema.metadata import config_key_problem
 from pliant.embedded.storage.stored_objects import Object
@@ -41,6 +41,20 @@ CRDS_RESOURCE_KEY = "apiextensions.k8s.io/customresourcedefinitions"
 MAX_CONFIG_BYTES = 1024 * 1024  # of the values of a ConfigMap or Secret
 _STANDARD_FINALIZERS = frozenset({FOREGROUND_FINALIZER, ORPHAN_FINALIZER, "kubernetes"})
 PVC_PROTECTION_FINALIZER = "kubernetes.io/pvc-protection"
+_CAUSES_THAT_PREVENT_RULES = frozenset(
+    each.cause
+    for each in (
+        FieldErrorType.UNSUPPORTED,
+        FieldErrorType.REQUIRED,
+        FieldErrorType.TOO_LONG,
+        FieldErrorType.TOO_MANY,
+        FieldErrorType.TYPE,
+    )
+)
+_RULES_NOT_EVALUATED = (
+    "Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing "
+    "errors to complete validation"
+)
 _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _REQUIRED_EVENT_FIELDS = ("eventTime", "reportingController", "reportingInstance", "action", "reason")
 _MAX_EVENT_FIELD_BYTES = {"reportingInstance": 128, "action": 128, "reason": 128, "note": 1024}
@@ -92,9 +106,7 @@ class Admission:
         if kind.schema is not None:
             kind.schema.default(obj)
             errors = kind.schema.validate(obj)
-            if kind.is_custom and old is not None:
-                errors = _without_unchanged_fields(errors, obj, old)
-            if errors and kind.is_custom:
+            if kind.is_custom and (errors := _validate_custom_object(kind.schema, obj, old, errors)):
                 return errors
         if not kind.is_custom:
             fill_zero_values(kind.api_version, kind.kind, obj)
@@ -205,6 +217,18 @@ def _validate_config_keys(obj: Object) -> list[FieldError]:
         limit = f"may not be more than {MAX_CONFIG_BYTES} bytes"
         errors.append(FieldError.of(field, FieldErrorType.TOO_LONG, "", limit))
     return errors
+
+
+def _validate_custom_object(
+    schema: Schema, obj: Object, old: Object | None, errors: Sequence[FieldError]
+) -> list[FieldError]:
+    """Return the errors of the schema and of its rules; objects of a wrong type or size are not passed to rules."""
+    found = list(errors) if old is None else _without_unchanged_fields(errors, obj, old)
+    if not any(error.reason in _CAUSES_THAT_PREVENT_RULES for error in found):
+        return found + schema.validate_rules(obj, old)
+    return (
+        [*found, FieldError("<nil>", FieldErrorType.INVALID.cause, _RULES_NOT_EVALUATED)] if schema.has_rules else found
+    )
 
 
 def _without_unchanged_fields(errors: Sequence[FieldError], obj: Object, old: Object) -> list[FieldError]:
