@@ -197,9 +197,7 @@ async def test_closed_nodes_do_not_count_and_an_operator_that_comes_back_changes
 
 
 @pytest.mark.on_real
-async def test_a_quota_is_not_overdrawn(client: KubeClient, worker: OperatorProcess, ground: str) -> None:
-    if ground == "embedded":
-        pytest.skip("the embedded cluster knows no quotas")
+async def test_a_quota_is_not_overdrawn(client: KubeClient, worker: OperatorProcess) -> None:
     async with on_stage(client) as (scene, _):
         body = {"metadata": {"name": "small"}, "spec": {"hard": {"requests.cpu": "1900m"}}}
         await client.create(RESOURCE_QUOTAS, scene.namespace, {"apiVersion": "v1", "kind": "ResourceQuota", **body})
