@@ -87,8 +87,10 @@ async def test_a_quota_counts_what_exists_and_follows_its_spec() -> None:
 @on_virtual_time
 async def test_custom_resources_are_counted() -> None:
     async with serving() as server:
-        await create_widget_crd(server)
         await create_quota(server, {"count/widgets.example.org": "1", "count/unknown.example.org": "1"})
+        assert await usage(server) == {}
+        await create_widget_crd(server)
+        await asyncio.sleep(1)
         assert await usage(server) == {"count/widgets.example.org": "0"}
         await server.client.create(WIDGETS, "default", widget("a"))
         await server.client.patch(WIDGETS, "default", "a", {"spec": {"size": 2}})

@@ -8,6 +8,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Final
 
+from pliant.embedded.apiserver.admission.admission import CRDS_RESOURCE_KEY
 from pliant.embedded.apiserver.handlers.object_lifecycle import FINISHED_POD_PHASES, PODS_RESOURCE_KEY
 from pliant.embedded.apiserver.quota.amounts import ZERO, Amounts, add, are_equal, count_of, select
 from pliant.embedded.apiserver.quota.evaluators import Evaluator, is_counted
@@ -49,8 +50,7 @@ class QuotaUsageUpdater:
 
     async def run(self) -> None:
         self._store.add_listener(self._on_commit)
-        for record in self._store.committed.list_objects(RESOURCE_QUOTAS_RESOURCE_KEY):
-            self._enqueue(record.key.namespace)
+        self._enqueue_all()
         while True:
             await self._wait_for_work()
             namespaces, self._namespaces = list(self._namespaces), {}
@@ -76,10 +76,16 @@ class QuotaUsageUpdater:
         self._namespaces[namespace] = None
         self._wake.set()
 
+    def _enqueue_all(self) -> None:
+        for record in self._store.committed.list_objects(RESOURCE_QUOTAS_RESOURCE_KEY):
+            self._enqueue(record.key.namespace)
+
     def _on_commit(self, changes: Sequence[ObjectChange]) -> None:
         for change in changes:
             if change.is_deleted:
                 self._usages.pop(change.after.key, None)
+            if change.after.key.resource == CRDS_RESOURCE_KEY:
+                self._enqueue_all()  # quotas may count objects of its kinds
             namespace = change.after.key.namespace
             if not namespace or not self._store.committed.has_objects(RESOURCE_QUOTAS_RESOURCE_KEY, namespace):
                 continue
