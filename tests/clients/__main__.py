@@ -1,4 +1,4 @@
-"""`python -m tests.clients`: install the client libraries, and build kubectl in several versions."""
+"""`python -m tests.clients`: install the client libraries, build the programs in Go and kubectl in several versions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import sys
 
 from tests.clients.environments import KUBECTL_VERSIONS, PYTHON_CLIENTS
+from tests.clients.go_programs import build_programs
 from tests.controlplane.build import build, cache_folder
 from tests.controlplane.progress import BuildError
 from tests.real_frameworks.environments import installed
@@ -18,3 +19,7 @@ for version in KUBECTL_VERSIONS:
         build(["kubectl"], cache_folder(os.environ), version)
     except BuildError as error:
         print(f"scripts/test: NOT BUILT, its tests are skipped: kubectl {version}: {error}", file=sys.stderr)
+try:
+    build_programs()
+except (BuildError, OSError) as problem:
+    print(f"scripts/test: NOT BUILT, its tests are skipped: {problem}", file=sys.stderr)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.clients.results import ClientResults
+from tests.scenarios.cluster import Site, an_ordinary_user, cluster
 
 
 @pytest.fixture(scope="module")
@@ -17,3 +18,10 @@ def client_results(request: pytest.FixtureRequest) -> Iterator[ClientResults]:
     selects_tests = request.config.option.keyword or any("::" in word for word in request.config.args)
     if not selects_tests and not request.session.testsfailed:
         results.check_file()
+
+
+@pytest.fixture(scope="session")
+def site() -> Iterator[Site]:
+    """An embedded cluster without an operator."""
+    with an_ordinary_user() as user, cluster(user, "--no-operator") as started:
+        yield started

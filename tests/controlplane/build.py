@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,21 +88,32 @@ def missing(names: Iterable[str], cache: Path, kubernetes: str = KUBERNETES) -> 
     return [
         component
         for component in components(kubernetes).values()
-        if component.name in wanted and (folder / component.name).resolve().name != component.file
+        if component.name in wanted and is_missing(component, folder)
     ]
 
 
 def build(names: Iterable[str], cache: Path, kubernetes: str = KUBERNETES) -> Path:
     """The folder with these programs; those that are missing are built first."""
-    wanted, folder = list(names), folder_of(cache, kubernetes)
-    if missing(wanted, cache, kubernetes):
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with _alone(folder):
-                _build_all(missing(wanted, cache, kubernetes), folder, cache)
-        except PermissionError as problem:
-            raise BuildError(f"cannot write {problem.filename}: build as its owner, or set PLIANT_CACHE") from problem
+    wanted, folder = set(names), folder_of(cache, kubernetes)
+    build_components([each for each in components(kubernetes).values() if each.name in wanted], folder, cache)
     return folder
+
+
+def build_components(wanted: Sequence[Component], folder: Path, cache: Path) -> None:
+    """Build the programs that are missing in a folder."""
+    if not any(is_missing(each, folder) for each in wanted):
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked(folder):
+            _build_all([each for each in wanted if is_missing(each, folder)], folder, cache)
+    except PermissionError as problem:
+        raise BuildError(f"cannot write {problem.filename}: build as its owner, or set PLIANT_CACHE") from problem
+
+
+def is_missing(component: Component, folder: Path) -> bool:
+    """Whether a folder does not have this version of a program."""
+    return (folder / component.name).resolve().name != component.file
 
 
 def _build_all(wanted: list[Component], folder: Path, cache: Path) -> None:
@@ -168,7 +179,7 @@ def _published_manifest(component: Component) -> str:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
     """One builder at a time: the second finds the work done."""
     with (folder / ".lock").open("w") as lock:
         try:
