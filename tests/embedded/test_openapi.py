@@ -5,8 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from pliant.embedded.registry.builtin_kinds import builtin_kinds
 from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.registry.openapi import documents
+from pliant.embedded.registry.openapi.definitions import PublishedDefinitions, definition_name
 from tests.embedded.crd_examples import make_crd
 
 
@@ -100,3 +102,10 @@ def test_documents_hold_every_reference_they_make(registry: KindRegistry, place:
 
 def test_an_unserved_version_has_no_document(registry: KindRegistry) -> None:
     assert documents.render_openapi_document(registry, "example.org", "v1alpha1") is None
+
+
+def test_each_built_in_kind_has_the_definition_that_kubernetes_publishes() -> None:
+    published = PublishedDefinitions()
+    for kind in builtin_kinds():
+        if not kind.is_custom and kind.group != "metrics.k8s.io":
+            assert definition_name(kind) in published, f"add {kind.kind} to scripts/update-openapi, and run it"
