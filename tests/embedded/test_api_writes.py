@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pliant.errors import AlreadyExists, BadRequest, Conflict, Invalid, NotFound
-from pliant.kube.resources import CONFIG_MAPS, PODS, SERVICES
+from pliant.kube.resources import CONFIG_MAPS, CRDS, PODS, SERVICES
 from pliant.kube.transport.base import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
-from tests.embedded.serving import WIDGETS, Served, config, create_widget_crd, pod, service, serving, widget
+from tests.embedded.serving import WIDGETS, Served, config, create_widget_crd, pod, service, serving, widget, widget_crd
 
 PATHS = {"ConfigMap": "/api/v1/namespaces/default/configmaps", "Secret": "/api/v1/namespaces/default/secrets"}
 
@@ -214,6 +214,19 @@ async def test_yaml_that_is_nested_deeply_is_refused(server: Served, body: bytes
     reply, status = await server.call("POST", CONFIG_MAPS.path("default"), body, media="application/yaml")
     assert (reply.status, status["reason"]) == (400, "BadRequest")
     assert "nested more than 200 levels" in status["message"]
+
+
+async def test_a_definition_that_is_nested_too_deep_is_refused_and_not_stored(server: Served) -> None:
+    crd = widget_crd()
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(240):
+        schema = {"type": "object", "properties": {"a": schema}}
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["deep"] = schema
+    reply, status = await server.call("POST", CRDS.path(None), crd)
+    assert (reply.status, status["reason"]) == (400, "BadRequest")
+    assert "nested more than 200 levels" in status["message"]
+    _, found = await server.call("GET", CRDS.path(None))
+    assert found["items"] == []
 
 
 @pytest.mark.parametrize("key", ["../../x", "/etc/x", "a\0b", "", ".", "..", "..x", "a b", "x" * 254])

@@ -11,11 +11,12 @@ import msgspec
 from pliant.embedded.apiserver.http.errors import bad_request, unsupported_media_type
 from pliant.embedded.apiserver.http.negotiation import Representation
 from pliant.embedded.apiserver.protobuf.decoder import decode_protobuf
+from pliant.errors import BadRequest
 from pliant.kube.transport.base import APPLY_PATCH, JSON_CONTENT_TYPE, Request
 
 _YAML_MEDIA_TYPES = (Representation.YAML, "application/x-yaml", "text/yaml")
 MAX_BODY_BYTES = 3 * 1024 * 1024
-MAX_YAML_DEPTH = 200
+MAX_DEPTH = 200
 
 
 def decode_object_body(request: Request) -> dict[str, Any]:
@@ -49,9 +50,27 @@ def decode_body(request: Request) -> Any:
     if media != JSON_CONTENT_TYPE and not is_apply and not (is_patch and media.endswith("+json")):
         raise unsupported_media_type(tuple(Representation))
     try:
-        return msgspec.json.decode(request.body)
+        content = msgspec.json.decode(request.body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise bad_request(f"the body of the request is not JSON: {error}") from None
+    if request.body.count(b"{") + request.body.count(b"[") > MAX_DEPTH and _is_too_deep(content):
+        raise _too_deep_error()
+    return content
+
+
+def _is_too_deep(content: Any) -> bool:
+    """Whether objects and lists are nested so deep that functions that call themselves for each level could fail."""
+    level = [content]
+    for _ in range(MAX_DEPTH + 1):
+        members = (value.values() if isinstance(value, dict) else value for value in level)
+        level = [member for values in members for member in values if isinstance(member, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+def _too_deep_error() -> BadRequest:
+    return bad_request(f"the body of the request is nested more than {MAX_DEPTH} levels deep")
 
 
 def _decode_yaml(body: bytes) -> Any:
@@ -80,8 +99,8 @@ def _check_yaml_events(events: Iterable[Any]) -> None:
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
-        if depth > MAX_YAML_DEPTH:
-            raise bad_request(f"the body of the request is nested more than {MAX_YAML_DEPTH} levels deep")
+        if depth > MAX_DEPTH:
+            raise _too_deep_error()
 
 
 @cache
