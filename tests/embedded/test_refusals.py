@@ -124,3 +124,15 @@ async def test_a_size_that_is_not_stated_cannot_be_read_but_can_be_set(server: S
     assert '".spec.size" does not exist' in status["message"]
     await server.client.patch(WIDGETS, "default", "a", {"spec": {"replicas": 5}}, subresource="scale")
     assert (await server.client.get(WIDGETS, "default", "a"))["spec"] == {"size": 5}
+
+
+@pytest.mark.parametrize("spec", [None, {}, {"selector": None}, {"template": {"metadata": None, "spec": None}}])
+@pytest.mark.parametrize("kind", ["apps/v1 Deployment", "apps/v1 ReplicaSet", "batch/v1 Job"])
+async def test_workloads_without_required_fields_are_refused(server: Served, kind: str, spec: Any) -> None:
+    api_version, name = kind.split()
+    body = {"apiVersion": api_version, "kind": name, "metadata": {"name": "a"}, "spec": spec}
+    reply, status = await server.call("POST", f"/apis/{api_version}/namespaces/default/{name.lower()}s", body)
+    assert (reply.status, status["reason"]) == (422, "Invalid")
+    fields = {cause["field"] for cause in status["details"]["causes"]}
+    assert {"spec.template.spec.containers", "spec.template"} & fields
+    assert "Job" in kind or "spec.selector" in fields

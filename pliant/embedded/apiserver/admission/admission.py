@@ -103,6 +103,8 @@ class Admission:
         objects, so that their validators can rely on the types of all fields.
         """
         errors: list[FieldError] = []
+        if kind.resource_key in DEFERRED_DEFAULTERS and not obj.get("spec"):
+            obj["spec"] = {}  # the schema sets defaults of fields only where their object exists
         if kind.schema is not None:
             kind.schema.default(obj)
             errors = kind.schema.validate(obj)

@@ -63,7 +63,7 @@ def validate_controller_revision(revision: Object, old: Object | None) -> list[F
 
 
 def _validate_replicas(spec: Object) -> Iterator[FieldError]:
-    selector, pod_spec = spec["selector"], spec["template"]["spec"]
+    selector, pod_spec = spec.get("selector") or {}, spec["template"]["spec"]
     if not selector.get("matchLabels") and not selector.get("matchExpressions"):
         yield invalid_field("spec.selector", selector, "empty selector is invalid for deployment")
     yield from validate_selector_and_template(selector, spec["template"])
