@@ -1,40 +1,98 @@
-"""Sets of completion indexes as the text of a Job's status: `1,3-5,7`."""
+"""Sets of completion indexes as ranges, as the status of a Job has them: `1,3-5,7`."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
+from dataclasses import dataclass
+
+_MAX_DIGITS = 10
 
 
-def format_index_ranges(indexes: Iterable[int]) -> str:
-    """Return indexes in ascending order, with three or more in a row as a range and two joined by a comma."""
-    parts: list[str] = []
-    ordered = sorted(indexes)
-    position = 0
-    while position < len(ordered):
-        first = last = ordered[position]
-        while position + 1 < len(ordered) and ordered[position + 1] == last + 1:
-            position += 1
-            last = ordered[position]
-        parts.append(str(first) if first == last else f"{first}{',' if last == first + 1 else '-'}{last}")
-        position += 1
-    return ",".join(parts)
+@dataclass(frozen=True, slots=True)
+class IndexRanges:
+    """A set of indexes whose size in memory does not depend on the length of its ranges."""
+
+    ranges: tuple[tuple[int, int], ...] = ()
+    """The first and last index of each range, in ascending order, with gaps between them."""
+
+    @classmethod
+    def of(cls, indexes: Iterable[int]) -> IndexRanges:
+        return cls(_merge((index, index) for index in indexes))
+
+    @classmethod
+    def parse(cls, text: str, limit: int) -> IndexRanges:
+        """Parse indexes that ascend and are below `limit`; raise ValueError if the text is invalid."""
+        ranges: list[tuple[int, int]] = []
+        last = -1
+        for part in text.split(",") if text else ():
+            first_text, dash, last_text = part.partition("-")
+            first = _parse_index(first_text, part)
+            end = _parse_index(last_text, part) if dash else first
+            if first <= last:
+                raise ValueError(f"non-increasing order, previous: {last}, current: {first}")
+            if dash and end <= first:
+                raise ValueError(f"non-increasing order, previous: {first}, current: {end}")
+            if end >= limit:
+                raise ValueError(f'too large index: "{end}"')
+            ranges.append((first, end))
+            last = end
+        return cls(_merge(ranges))
+
+    @property
+    def total(self) -> int:
+        return sum(last - first + 1 for first, last in self.ranges)
+
+    def __contains__(self, index: object) -> bool:
+        if not isinstance(index, int):
+            return False
+        position = bisect_right(self.ranges, (index, index))
+        is_first = position < len(self.ranges) and self.ranges[position][0] == index
+        return is_first or (position > 0 and index <= self.ranges[position - 1][1])
+
+    def __str__(self) -> str:
+        """Return three or more indexes in a row as a range, and two joined by a comma."""
+        return ",".join(_format_range(first, last) for first, last in self.ranges)
+
+    def union(self, other: IndexRanges) -> IndexRanges:
+        return IndexRanges(_merge((*self.ranges, *other.ranges)))
+
+    def below(self, limit: int) -> IndexRanges:
+        return IndexRanges(tuple((first, min(last, limit - 1)) for first, last in self.ranges if first < limit))
+
+    def count_common(self, other: IndexRanges) -> int:
+        """Return how many indexes both sets contain."""
+        return self.total + other.total - self.union(other).total
+
+    def first_absent(self, count: int, limit: int) -> list[int]:
+        """Return the first indexes below `limit` that the set does not contain, at most `count`."""
+        absent: list[int] = []
+        candidate = 0
+        for first, last in (*self.ranges, (limit, limit)):
+            absent += range(candidate, min(first, limit, candidate + count - len(absent)))
+            if len(absent) >= count:
+                break
+            candidate = last + 1
+        return absent
 
 
-def parse_index_ranges(text: str, limit: int) -> set[int]:
-    """Return the indexes of a text, which are below `limit` and ascend; raise ValueError if it is invalid."""
-    indexes: set[int] = set()
-    last = -1
-    for part in text.split(",") if text else ():
-        first_text, dash, last_text = part.partition("-")
-        if not first_text.isdecimal() or (dash and not last_text.isdecimal()):
-            raise ValueError(f'cannot convert string to integer for index: "{part}"')
-        first, end = int(first_text), int(last_text if dash else first_text)
-        if first <= last:
-            raise ValueError(f"non-increasing order, previous: {last}, current: {first}")
-        if dash and end <= first:
-            raise ValueError(f"non-increasing order, previous: {first}, current: {end}")
-        if end >= limit:
-            raise ValueError(f'too large index: "{end}"')
-        indexes.update(range(first, end + 1))
-        last = end
-    return indexes
+def _parse_index(text: str, part: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or len(text) > _MAX_DIGITS:
+        raise ValueError(f'cannot convert string to integer for index: "{part}"')
+    return int(text)
+
+
+def _merge(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    merged: list[tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], last))
+        else:
+            merged.append((first, last))
+    return tuple(merged)
+
+
+def _format_range(first: int, last: int) -> str:
+    if first == last:
+        return str(first)
+    return f"{first},{last}" if last == first + 1 else f"{first}-{last}"

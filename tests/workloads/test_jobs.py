@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from pliant.embedded.controllers.workloads.views import JOBS
-from pliant.embedded.index_ranges import format_index_ranges, parse_index_ranges
+from pliant.embedded.controllers.workloads.views import DEPLOYMENTS, JOBS, REPLICA_SETS
+from pliant.embedded.index_ranges import IndexRanges
 from pliant.kube.resources import PODS
 from tests.virtual_time import on_virtual_time
 from tests.workloads.stage import SPACE, Stage, staged
@@ -323,15 +325,56 @@ async def test_a_pod_is_replaced_only_when_it_has_failed_if_the_job_says_so() ->
         assert len(await active_names(stage)) == 1
 
 
+@on_virtual_time
+async def test_a_job_of_very_many_indexes_costs_no_more_than_its_pods() -> None:
+    async with staged() as stage:
+        many = 2**31 - 1
+        rules = {"rules": [{"succeededIndexes": f"0-{many - 1}", "succeededCount": 2}]}
+        spec: dict[str, Any] = {"completionMode": "Indexed", "completions": many, "parallelism": 2}
+        await stage.create_job(**spec, successPolicy=rules)
+        await stage.settle(2)
+        await finish_all(stage)
+        assert "Complete" in await true_conditions(stage)
+        assert (await status_of(stage))["completedIndexes"] == "0,1"
+
+
+@on_virtual_time
+async def test_numbers_and_times_that_users_wrote_do_not_stop_the_controllers() -> None:
+    async with staged() as stage:
+        await stage.create_deployment()
+        await stage.settle(5)
+        odd = {"deployment.kubernetes.io/revision": "9" * 5000, "deployment.kubernetes.io/max-replicas": "x"}
+        for each in await stage.list_objects(REPLICA_SETS):
+            await stage.patch(REPLICA_SETS, each["metadata"]["name"], {"metadata": {"annotations": odd}})
+        condition = {"type": "Progressing", "status": "True", "reason": "ReplicaSetUpdated"}
+        status = {"status": {"conditions": [condition]}}
+        await stage.client.patch(DEPLOYMENTS, SPACE, "web", status, subresource="status")
+        await stage.patch(DEPLOYMENTS, "web", {"spec": {"replicas": 2}})
+        await stage.settle(5)
+        assert (await stage.get(DEPLOYMENTS, "web"))["status"]["availableReplicas"] == 2
+
+
+@given(st.sets(st.integers(0, 40)), st.sets(st.integers(0, 40)), st.integers(0, 40), st.integers(0, 45))
+def test_ranges_are_sets(first: set[int], second: set[int], count: int, limit: int) -> None:
+    ranges, other = IndexRanges.of(first), IndexRanges.of(second)
+    assert ranges.total == len(first)
+    assert {index for index in range(50) if index in ranges} == first
+    assert ranges.union(other) == IndexRanges.of(first | second)
+    assert ranges.count_common(other) == len(first & second)
+    assert ranges.below(limit) == IndexRanges.of(index for index in first if index < limit)
+    assert ranges.first_absent(count, limit) == [index for index in range(limit) if index not in first][:count]
+    assert IndexRanges.parse(str(ranges), 50) == ranges
+
+
 @pytest.mark.parametrize(
     ("indexes", "text"), [([], ""), ([3], "3"), ([0, 1], "0,1"), ([0, 1, 2], "0-2"), ([1, 3, 4, 5, 7, 8], "1,3-5,7,8")]
 )
 def test_indexes_are_written_as_ranges(indexes: list[int], text: str) -> None:
-    assert format_index_ranges(indexes) == text
-    assert parse_index_ranges(text, 10) == set(indexes)
+    assert str(IndexRanges.of(indexes)) == text
+    assert IndexRanges.parse(text, 10) == IndexRanges.of(indexes)
 
 
 @pytest.mark.parametrize("text", ["a", "1,", "2,1", "1-1", "3-2", "0-10", "-1", "1,,2"])
 def test_invalid_ranges_are_refused(text: str) -> None:
     with pytest.raises(ValueError):
-        parse_index_ranges(text, 10)
+        IndexRanges.parse(text, 10)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pliant.embedded.apiserver.http.errors import duplicate_value, invalid_field, required_field, unsupported_value
-from pliant.embedded.index_ranges import parse_index_ranges
+from pliant.embedded.index_ranges import IndexRanges
 from pliant.embedded.schema import FieldError
 from pliant.embedded.schema.metadata import qualified_name_problem
 from pliant.embedded.storage.stored_objects import Object
@@ -81,7 +81,7 @@ def _validate_success_rule(spec: Object, rule: Object, path: str) -> Iterator[Fi
     listed = completions
     if ranges is not None:
         try:
-            listed = len(parse_index_ranges(ranges, completions))
+            listed = IndexRanges.parse(ranges, completions).total
         except ValueError as error:
             detail = f"error parsing succeededIndexes: {error}"
             yield invalid_field(f"{path}.succeededIndexes", ranges, detail)

@@ -13,6 +13,7 @@ from pliant.embedded.apiserver.admission.pod_templates import (
     validate_selector_and_template,
 )
 from pliant.embedded.apiserver.http.errors import invalid_field, required_field, unsupported_value
+from pliant.embedded.index_ranges import IndexRanges
 from pliant.embedded.schema import FieldError, deep_copy
 from pliant.embedded.schema.field_errors import FieldErrorType
 from pliant.embedded.schema.metadata import DNS_LABEL_RULE, name_problem, qualified_name_problem
@@ -191,11 +192,22 @@ def _validate_status_update(job: Object, old: Object) -> Iterator[FieldError]:
         if condition in true and condition not in was_true and target not in true:
             detail = f"cannot set {condition}=True condition without the {target}=true condition"
             yield invalid_field(path, None, detail)
+    for field in ("completedIndexes", "failedIndexes"):
+        yield from _validate_indexes(job, field, status.get(field) or "", previous.get(field) or "")
     for field in ("active", "ready", "succeeded", "failed", "terminating"):
         if (status.get(field) or 0) < 0:
             yield invalid_field(f"status.{field}", status[field], "must be greater than or equal to 0")
     if (status.get("failed") or 0) < (previous.get("failed") or 0):
         yield invalid_field("status.failed", status.get("failed", 0), "cannot decrease the failed counter")
+
+
+def _validate_indexes(job: Object, field: str, text: str, previous: str) -> Iterator[FieldError]:
+    if text == previous:
+        return
+    try:
+        IndexRanges.parse(text, job["spec"].get("completions") or 0)
+    except ValueError as error:
+        yield invalid_field(f"status.{field}", text, f"error parsing {field}: {error}")
 
 
 def _true_conditions(status: Object) -> set[str]:

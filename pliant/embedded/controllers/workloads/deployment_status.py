@@ -79,8 +79,13 @@ class DeploymentStatusBuilder:
         is_open = known is not None and known.get("reason") not in (_COMPLETED_REASON, _TIMED_OUT_REASON)
         if known is None or not is_open or not self._has_deadline or self._deployment.spec.paused:
             return None
-        deadline = _parse(known["lastUpdateTime"]) + timedelta(seconds=self._deployment.spec.progress_deadline_seconds)
+        deadline = self._updated_at(known) + timedelta(seconds=self._deployment.spec.progress_deadline_seconds)
         return max(deadline - self._now, timedelta(0)) + timedelta(seconds=1)
+
+    def _updated_at(self, condition: Condition) -> datetime:
+        """Return when a condition was updated; a condition that a user wrote may lack the time."""
+        timestamp = condition.get("lastUpdateTime")
+        return datetime.fromisoformat(timestamp) if timestamp else self._now
 
     @property
     def _has_deadline(self) -> bool:
@@ -146,7 +151,7 @@ class DeploymentStatusBuilder:
         if known is None or known.get("reason") == _COMPLETED_REASON:
             return False
         deadline = timedelta(seconds=self._deployment.spec.progress_deadline_seconds)
-        return known.get("reason") == _TIMED_OUT_REASON or _parse(known["lastUpdateTime"]) + deadline < self._now
+        return known.get("reason") == _TIMED_OUT_REASON or self._updated_at(known) + deadline < self._now
 
     def _set_replica_failure(self, replica_sets: Sequence[ReplicaSet], new: ReplicaSet | None) -> None:
         ordered = [*([new] if new is not None else ()), *replica_sets]
@@ -172,7 +177,3 @@ def is_complete(deployment: Deployment, status: Object) -> bool:
     counts = [status.get(field) or 0 for field in ("updatedReplicas", "replicas", "availableReplicas")]
     is_observed = (status.get("observedGeneration") or 0) >= deployment.metadata.generation
     return is_observed and all(count == replicas for count in counts)
-
-
-def _parse(timestamp: str) -> datetime:
-    return datetime.fromisoformat(timestamp)

@@ -8,7 +8,6 @@ from pliant.embedded.controllers.workloads.job_pods import JobPods
 from pliant.embedded.controllers.workloads.job_policies import match_failure_policy, match_success_policy
 from pliant.embedded.controllers.workloads.job_views import Condition, Job, completion_index, is_tracked, make_condition
 from pliant.embedded.controllers.workloads.views import Object
-from pliant.embedded.index_ranges import format_index_ranges
 from pliant.kube.objects import Pod
 from pliant.kube.timestamps import format_timestamp
 
@@ -53,10 +52,10 @@ def _find_failure(pods: JobPods) -> tuple[str, str] | None:
     if job.started_at is not None and time_until_deadline(job, pods) == timedelta(0):
         return "DeadlineExceeded", "Job was active longer than specified deadline"
     if spec.backoff_limit_per_index is not None:
-        failed = len(pods.failed_indexes)
+        failed = pods.failed_indexes.total
         if spec.max_failed_indexes is not None and failed > spec.max_failed_indexes:
             return "MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number of failed indexes"
-        if failed and failed + len(pods.succeeded_indexes) >= (spec.completions or 0):
+        if failed and failed + pods.succeeded_indexes.total >= (spec.completions or 0):
             return "FailedIndexes", "Job has failed indexes"
     return None
 
@@ -127,10 +126,10 @@ class JobStatusBuilder:
             lists[field] = [uid for uid in listed if uid in tracked]
         lists["failed"] += [pod.metadata.uid for pod in self._newly_failed()]
         if self._job.is_indexed:
-            status["completedIndexes"] = format_index_ranges(pods.succeeded_indexes)
-            status["succeeded"] = len(pods.succeeded_indexes)
+            status["completedIndexes"] = str(pods.succeeded_indexes)
+            status["succeeded"] = pods.succeeded_indexes.total
             if self._job.spec.backoff_limit_per_index is not None:
-                status["failedIndexes"] = format_index_ranges(pods.failed_indexes)
+                status["failedIndexes"] = str(pods.failed_indexes)
         else:
             lists["succeeded"] += [pod.metadata.uid for pod in pods.new_succeeded]
         status["uncountedTerminatedPods"] = {field: uids for field, uids in lists.items() if uids}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 
@@ -16,12 +16,13 @@ from pliant.embedded.controllers.workloads.job_views import (
 )
 from pliant.embedded.controllers.workloads.pod_ranking import order_for_deletion
 from pliant.embedded.controllers.workloads.views import is_active, is_terminating, ready_since
-from pliant.embedded.index_ranges import parse_index_ranges
+from pliant.embedded.index_ranges import IndexRanges
 from pliant.kube.objects import Pod
 
 INITIAL_BACKOFF = timedelta(seconds=10)
 MAX_BACKOFF = timedelta(minutes=10)
 _MAX_DOUBLINGS = 20
+_MAX_INDEXES = 2**31
 
 
 class JobPods:
@@ -70,18 +71,15 @@ class JobPods:
         return not self.job.is_indexed or (index is not None and index < (self.job.spec.completions or 0))
 
     @cached_property
-    def succeeded_indexes(self) -> set[int]:
-        completions = self.job.spec.completions or 0
-        known = parse_index_ranges(self.job.status.get("completedIndexes") or "", 2**31)
-        new = {completion_index(pod) for pod in self.new_succeeded}
-        return {index for index in known | {each for each in new if each is not None} if index < completions}
+    def succeeded_indexes(self) -> IndexRanges:
+        known = IndexRanges.parse(self.job.status.get("completedIndexes") or "", _MAX_INDEXES)
+        return known.union(_indexes_of(self.new_succeeded)).below(self.job.spec.completions or 0)
 
     @cached_property
-    def failed_indexes(self) -> set[int]:
+    def failed_indexes(self) -> IndexRanges:
         """Return the indexes that failed too often for `backoffLimitPerIndex`, or by a rule of the failure policy."""
-        known = parse_index_ranges(self.job.status.get("failedIndexes") or "", 2**31)
-        new = {completion_index(pod) for pod in self.new_failed if self._fails_index(pod)}
-        return known | {each for each in new if each is not None}
+        known = IndexRanges.parse(self.job.status.get("failedIndexes") or "", _MAX_INDEXES)
+        return known.union(_indexes_of(pod for pod in self.new_failed if self._fails_index(pod)))
 
     def _fails_index(self, pod: Pod) -> bool:
         limit, match = self.job.spec.backoff_limit_per_index, match_failure_policy(self.job, pod)
@@ -92,7 +90,7 @@ class JobPods:
     @property
     def succeeded_count(self) -> int:
         if self.job.is_indexed:
-            return len(self.succeeded_indexes)
+            return self.succeeded_indexes.total
         return int(self.job.status.get("succeeded") or 0) + len(self.uncounted_succeeded) + len(self.new_succeeded)
 
     @property
@@ -106,11 +104,11 @@ class JobPods:
         spec = self.job.spec
         if spec.completions is None:
             return len(self.active) if self.succeeded_count else spec.parallelism
-        return max(min(spec.completions - self.succeeded_count - len(self._failed_forever), spec.parallelism), 0)
+        return max(min(spec.completions - self.succeeded_count - self._failed_forever.total, spec.parallelism), 0)
 
     @property
-    def _failed_forever(self) -> set[int]:
-        return self.failed_indexes if self.job.spec.backoff_limit_per_index is not None else set()
+    def _failed_forever(self) -> IndexRanges:
+        return self.failed_indexes if self.job.spec.backoff_limit_per_index is not None else IndexRanges()
 
     @property
     def is_complete(self) -> bool:
@@ -133,11 +131,10 @@ class JobPods:
 
     def pending_indexes(self, count: int) -> list[int]:
         """Return the first indexes that have neither a result nor an active pod."""
-        taken = {completion_index(pod) for pod in self.active} | self.succeeded_indexes | self._failed_forever
+        taken = self.succeeded_indexes.union(self._failed_forever).union(_indexes_of(self.active))
         if self.job.replaces_only_failed_pods:
-            taken |= {completion_index(pod) for pod in self.pods if is_terminating(pod)}
-        pending = (index for index in range(self.job.spec.completions or 0) if index not in taken)
-        return [index for index, _ in zip(pending, range(count), strict=False)]
+            taken = taken.union(_indexes_of(pod for pod in self.pods if is_terminating(pod)))
+        return taken.first_absent(count, self.job.spec.completions or 0)
 
     def last_failed(self, index: int) -> Pod | None:
         """Return the failed pod that a new pod of an index replaces."""
@@ -162,3 +159,7 @@ class JobPods:
         factor: int = 2 ** min(failures - 1, _MAX_DOUBLINGS)
         delay = min(INITIAL_BACKOFF * factor, MAX_BACKOFF)
         return max(last_failure + delay - self.now, timedelta(0))
+
+
+def _indexes_of(pods: Iterable[Pod]) -> IndexRanges:
+    return IndexRanges.of(index for index in map(completion_index, pods) if index is not None)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pliant.embedded.controllers.workloads.job_views import Job
 from pliant.embedded.controllers.workloads.views import Object
-from pliant.embedded.index_ranges import parse_index_ranges
+from pliant.embedded.index_ranges import IndexRanges
 from pliant.kube.objects import ContainerStatus, Pod
 
 
@@ -52,14 +52,14 @@ def _find_matching_container(pod: Pod, requirement: Object) -> ContainerStatus |
     return None
 
 
-def match_success_policy(job: Job, succeeded: set[int]) -> str:
+def match_success_policy(job: Job, succeeded: IndexRanges) -> str:
     """Return which rule the succeeded indexes meet, as a message; empty if they meet none."""
     for number, rule in enumerate((job.spec.success_policy or {}).get("rules") or ()):
-        required = set(range(job.spec.completions or 0))
+        achieved, needed = succeeded.total, rule.get("succeededCount")
         if rule.get("succeededIndexes") is not None:
-            required = parse_index_ranges(rule["succeededIndexes"], job.spec.completions or 0)
-        count = rule.get("succeededCount")
-        needed = len(required) if count is None else count
-        if required and succeeded and len(succeeded & required) >= needed:
+            required = IndexRanges.parse(rule["succeededIndexes"], job.spec.completions or 0)
+            achieved = succeeded.count_common(required)
+            needed = required.total if needed is None else needed
+        if achieved and needed is not None and achieved >= needed:
             return f"Matched rules at index {number}"
     return ""

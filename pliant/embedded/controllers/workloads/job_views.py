@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from pliant.embedded.controllers.workloads.views import Object
+from pliant.embedded.controllers.workloads.views import Object, parse_number
 from pliant.kube.objects import ObjectMeta, Pod
 from pliant.kube.timestamps import format_timestamp
 
@@ -84,14 +84,12 @@ def parse_time(timestamp: Any) -> datetime | None:
 
 
 def completion_index(pod: Pod) -> int | None:
-    text = pod.metadata.annotations.get(COMPLETION_INDEX, "")
-    return int(text) if text.isascii() and text.isdecimal() else None
+    return parse_number(pod.metadata.annotations.get(COMPLETION_INDEX, ""))
 
 
 def index_failure_count(pod: Pod) -> int:
     """Return how many pods of the same index failed before this one."""
-    text = pod.metadata.annotations.get(INDEX_FAILURE_COUNT_ANNOTATION, "")
-    return int(text) if text.isascii() and text.isdecimal() else 0
+    return parse_number(pod.metadata.annotations.get(INDEX_FAILURE_COUNT_ANNOTATION, "")) or 0
 
 
 def is_tracked(pod: Pod) -> bool:

@@ -21,6 +21,7 @@ from pliant.embedded.controllers.workloads.views import (
     Object,
     ReplicaSet,
     controller_reference,
+    parse_number,
 )
 
 HASH_LABEL = "pod-template-hash"
@@ -70,8 +71,7 @@ def _without_hash(template: Object) -> Object:
 
 
 def revision_of(annotations: Mapping[str, str]) -> int:
-    text = annotations.get(REVISION_ANNOTATION, "")
-    return int(text) if text.isdecimal() else 0
+    return parse_number(annotations.get(REVISION_ANNOTATION, "")) or 0
 
 
 def next_revision(old: Sequence[ReplicaSet]) -> int:

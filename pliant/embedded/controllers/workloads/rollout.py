@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from pliant.embedded.controllers.workloads.views import Deployment, ReplicaSet
+from pliant.embedded.controllers.workloads.views import Deployment, ReplicaSet, parse_number
 
 DESIRED_REPLICAS_ANNOTATION = "deployment.kubernetes.io/desired-replicas"
 MAX_REPLICAS_ANNOTATION = "deployment.kubernetes.io/max-replicas"
@@ -115,8 +115,7 @@ def _distribute(active: list[ReplicaSet], allowed: int, deployment: Deployment) 
     ordered = sorted(by_age, key=lambda each: -each.spec.replicas)
     sizes, added = {each.metadata.name: each.spec.replicas for each in ordered}, 0
     for each in ordered if to_add else ():
-        previous_total = each.metadata.annotations.get(MAX_REPLICAS_ANNOTATION, "")
-        base = int(previous_total) if previous_total.isdecimal() and int(previous_total) else allowed - to_add
+        base = parse_number(each.metadata.annotations.get(MAX_REPLICAS_ANNOTATION, "")) or allowed - to_add
         grown = each.spec.replicas * (deployment.spec.replicas + max_surge(deployment)) / base
         fraction = math.floor(grown + 0.5) - each.spec.replicas
         rest = to_add - added

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from pliant.embedded.apiserver.admission.disruption_budgets import label_selector_matches
@@ -33,6 +35,9 @@ from pliant.runtime.clock import Clock
 from pliant.runtime.controller import Controller
 
 _WORKERS = 4
+_UNBATCHED_PODS = 20
+_BATCH_DELAY_PER_POD = timedelta(milliseconds=0.5)
+_MAX_BATCH_DELAY = timedelta(seconds=1)
 
 
 class WorkloadControllers:
@@ -88,13 +93,22 @@ class WorkloadControllers:
         _enqueue_owners(old, new, DEPLOYMENTS.kind, self._deployments.store, enqueue)
 
     def _on_pod_change(self, old: Pod | None, new: Pod | None) -> None:
-        enqueue = self._replica_set_controller.queue.add
-        _enqueue_owners(old, new, REPLICA_SETS.kind, self._replica_sets.store, enqueue)
-        _enqueue_owners(old, new, JOBS.kind, self._jobs.store, self._job_controller.queue.add)
+        delay = self._batch_delay(old, new)
+        for controller, kind, owners in (
+            (self._replica_set_controller, REPLICA_SETS.kind, self._replica_sets.store),
+            (self._job_controller, JOBS.kind, self._jobs.store),
+        ):
+            _enqueue_owners(old, new, kind, owners, partial(controller.queue.add_after, delay=delay))
         if new is None and old is not None:
             self._enqueue_recreating_deployment(old)
         if new is not None and is_tracked(new):
             self._orphan_controller.queue.add(key_of(new.metadata))
+
+    def _batch_delay(self, old: Pod | None, new: Pod | None) -> timedelta:
+        """Return how long to collect changes of pods: a reconcile reads all pods of their controller."""
+        owners = {owner.uid for pod in (old, new) if pod is not None and (owner := controller_of(pod.metadata))}
+        pods = sum(len(self._pods.store.by_index(CONTROLLER_INDEX, uid)) for uid in owners)
+        return min(pods * _BATCH_DELAY_PER_POD, _MAX_BATCH_DELAY) if pods > _UNBATCHED_PODS else timedelta(0)
 
     def _on_job_change(self, old: Job | None, new: Job | None) -> None:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):

@@ -17,6 +17,7 @@ REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
 JOBS = Resource("batch", "v1", "jobs", "Job")
 
 Object = dict[str, Any]
+_MAX_DIGITS = 18
 
 
 class WorkloadKey(NamedTuple):
@@ -65,6 +66,12 @@ class Deployment(_SpecPart, frozen=True):
     metadata: ObjectMeta
     spec: DeploymentSpec = DeploymentSpec()
     status: Object = {}
+
+
+def parse_number(text: str) -> int | None:
+    """Return the number that an annotation contains; None if it contains none."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
+    return int(text) if is_number else None
 
 
 def key_of(metadata: ObjectMeta) -> WorkloadKey:
