@@ -14,7 +14,7 @@ from pliant.embedded.cel.regex.matcher import compile_pattern
 from pliant.embedded.cel.source_errors import CompileError
 from pliant.embedded.cel.values import CostLimitError, EvaluationError
 
-_ANYTHING = Environment({"self": types.DYN}, {})
+_ANYTHING = Environment({"self": types.DYN})
 
 VALUES: dict[str, Any] = {
     "1 + 2 * 3 == 7 && 7 / 2 == 3 && -7 / 2 == -3 && -7 % 2 == -1": True,

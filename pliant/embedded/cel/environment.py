@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -16,12 +16,8 @@ from pliant.embedded.cel.evaluator import compile_evaluator
 from pliant.embedded.cel.functions.conversions import declare_conversions
 from pliant.embedded.cel.functions.declarations import Function, Library
 from pliant.embedded.cel.functions.lists import declare_list_functions, declare_optional_functions
-from pliant.embedded.cel.functions.named_formats import declare_format_functions
-from pliant.embedded.cel.functions.network import declare_network_functions
 from pliant.embedded.cel.functions.operators import declare_operators
-from pliant.embedded.cel.functions.quantity import declare_quantity_functions
 from pliant.embedded.cel.functions.regex_functions import declare_regex_functions
-from pliant.embedded.cel.functions.semver import declare_semver_functions
 from pliant.embedded.cel.functions.strings import declare_string_functions
 from pliant.embedded.cel.functions.time import declare_time_functions
 from pliant.embedded.cel.literals import find_literal_errors
@@ -37,8 +33,8 @@ MAX_EVALUATION_SECONDS: Final = 1.0
 
 
 @lru_cache(maxsize=1)
-def kubernetes_library() -> Mapping[str, Function]:
-    """Return the functions that expressions may call."""
+def _standard_library() -> Library:
+    """Return the functions that most expressions call."""
     library = Library()
     for declare in (
         declare_operators,
@@ -48,13 +44,40 @@ def kubernetes_library() -> Mapping[str, Function]:
         declare_time_functions,
         declare_list_functions,
         declare_optional_functions,
+    ):
+        declare(library)
+    return library
+
+
+_KUBERNETES_NAMESPACES: Final = ("format", "ip")
+
+
+@lru_cache(maxsize=1)
+def _add_kubernetes_functions() -> None:
+    """Add the functions that few expressions call: importing them takes as long as importing the others."""
+    from pliant.embedded.cel.functions.authorizer import declare_authorizer_functions
+    from pliant.embedded.cel.functions.named_formats import declare_format_functions
+    from pliant.embedded.cel.functions.network import declare_network_functions
+    from pliant.embedded.cel.functions.quantity import declare_quantity_functions
+    from pliant.embedded.cel.functions.semver import declare_semver_functions
+
+    library = _standard_library()
+    for declare in (
         declare_quantity_functions,
         declare_network_functions,
         declare_semver_functions,
         declare_format_functions,
+        declare_authorizer_functions,
     ):
         declare(library)
-    return library.functions
+
+
+def find_function(name: str) -> Function | None:
+    """Return a function that expressions may call."""
+    functions = _standard_library().functions
+    if name not in functions and name.partition(".")[0] in (name, *_KUBERNETES_NAMESPACES):
+        _add_kubernetes_functions()
+    return functions.get(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +85,17 @@ class Environment:
     """What expressions may refer to."""
 
     variables: Mapping[str, Type]
-    fields: Mapping[str, Mapping[str, Type]]
-    """The fields of each object type, by the name of the type."""
+    find_field_type: Callable[[str, str], Type | None] = lambda struct, field: None
+    """Returns the type of a field of an object type."""
 
     def find_function(self, name: str) -> Function | None:
-        return kubernetes_library().get(name)
+        return find_function(name)
 
     def find_field(self, struct: Type, name: str) -> tuple[str, Type] | None:
-        fields = self.fields.get(struct.name, {})
         for known in (name, f"__{name}__"):  # reserved words are escaped, but may be written as they are
-            if known in fields:
-                return known, fields[known]
+            found = self.find_field_type(struct.name, known)
+            if found is not None:
+                return known, found
         return None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from pliant.embedded.cel.types import DYN, Type
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False, repr=False, match_args=False)
 class Expression:
     position: int
     """The offset in the source that messages point to."""
@@ -26,19 +26,19 @@ class Expression:
             yield from part.walk()
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False, repr=False, match_args=False)
 class Literal(Expression):
     value: Any
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False, repr=False, match_args=False)
 class Ident(Expression):
     name: str
     type_value: Type | None = field(default=None, init=False)
     """Set by the checker if the name is a type."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False, repr=False, match_args=False)
 class Select(Expression):
     operand: Expression
     field: str
@@ -51,7 +51,7 @@ class Select(Expression):
         return (self.resolved or self.operand,)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False, repr=False, match_args=False)
 class Call(Expression):
     function: str
     args: list[Expression]
@@ -66,7 +66,7 @@ class Call(Expression):
         return self.operands
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False, repr=False, match_args=False)
 class CreateList(Expression):
     elements: list[Expression]
     optional_indices: frozenset[int] = frozenset()
@@ -75,7 +75,7 @@ class CreateList(Expression):
         return self.elements
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False, repr=False, match_args=False)
 class CreateMap(Expression):
     entries: list[tuple[Expression, Expression, bool]]
     """Key, value, and whether the value is an optional."""
@@ -84,13 +84,13 @@ class CreateMap(Expression):
         return [part for key, value, _ in self.entries for part in (key, value)]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False, repr=False, match_args=False)
 class CreateStruct(Expression):
     name: str
     fields: list[tuple[str, Expression, bool]]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False, repr=False, match_args=False)
 class Comprehension(Expression):
     """A fold: `accumulator` starts as `initial` and becomes `step` for each element while `condition` is not false."""
 

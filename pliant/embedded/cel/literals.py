@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from pliant.embedded.cel import expressions as ast
 from pliant.embedded.cel.functions.conversions import CONVERSIONS
+from pliant.embedded.cel.functions.regex_functions import compile_pattern
 from pliant.embedded.cel.functions.time import parse_duration, parse_timestamp
-from pliant.embedded.cel.regex.matcher import compile_pattern
 from pliant.embedded.cel.source_errors import SourceError
 from pliant.embedded.cel.types import Type
 from pliant.embedded.cel.values import EvaluationError

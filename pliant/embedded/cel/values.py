@@ -5,9 +5,9 @@ bool, int, double, string, bytes, null, list and map are bool, int, float, str, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from pliant.embedded.cel import types
 from pliant.embedded.cel.types import Type
@@ -50,43 +50,50 @@ class OptionalValue:
 NO_VALUE: Final = OptionalValue(False)
 
 
+class ObjectFields(Protocol):
+    """The fields of an object that expressions can read."""
+
+    @property
+    def json_names(self) -> Mapping[str, str]:
+        """The names in the object, by the names in expressions."""
+
+    def convert(self, name: str, value: Any) -> Any:
+        """Return the value of a field."""
+
+
 class ObjectValue(Mapping[str, Any]):
     """An object with declared fields, whose values are converted when they are first read."""
 
-    __slots__ = ("_converted", "_converters", "_names", "raw", "type")
+    __slots__ = ("_converted", "_fields", "raw", "type")
 
-    def __init__(
-        self, raw: Mapping[str, Any], converters: Mapping[str, tuple[str, Callable[[Any], Any]]], object_type: Type
-    ) -> None:
+    def __init__(self, raw: Mapping[str, Any], fields: ObjectFields, object_type: Type) -> None:
         self.raw = raw
         self.type = object_type
-        self._converters = converters
-        """From the name in expressions to the name in the object, and the conversion of its value."""
+        self._fields = fields
         self._converted: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
         try:
             return self._converted[name]
         except KeyError:
-            json_name, convert = self._converters[name]
-            value = self.raw[json_name]
+            value = self.raw.get(self._fields.json_names[name])
             if value is None:
                 raise  # kube-apiserver treats a null field as absent
-            value = self._converted[name] = convert(value)
+            value = self._converted[name] = self._fields.convert(name, value)
             return value
 
     def __contains__(self, name: object) -> bool:
-        entry = self._converters.get(name) if isinstance(name, str) else None
-        return entry is not None and self.raw.get(entry[0]) is not None
+        json_name = self._fields.json_names.get(name) if isinstance(name, str) else None
+        return json_name is not None and self.raw.get(json_name) is not None
 
     def has_equal_unknown_fields(self, other: ObjectValue) -> bool:
         """Return whether two objects have the same type, and the same fields that expressions cannot read."""
-        known = {json_name for json_name, _ in self._converters.values()}
+        known = set(self._fields.json_names.values())
         unknown = [{name: raw[name] for name in raw.keys() - known} for raw in (self.raw, other.raw)]
         return self.type == other.type and unknown[0] == unknown[1]
 
     def __iter__(self) -> Any:
-        return (name for name, (json_name, _) in self._converters.items() if self.raw.get(json_name) is not None)
+        return (name for name, json_name in self._fields.json_names.items() if self.raw.get(json_name) is not None)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pliant.embedded.cel.types import Type, parse_type, split_types
@@ -29,12 +29,25 @@ class Overload:
     implementation: Implementation
 
 
-@dataclass(slots=True)
 class Function:
-    name: str
-    overloads: list[Overload] = field(default_factory=list)
-    common: Implementation | None = None
-    """Implements all overloads; it checks the types of its arguments itself."""
+    """A function with its overloads, whose signatures are parsed when an expression calls it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.common: Implementation | None = None
+        """Implements all overloads; it checks the types of its arguments itself."""
+        self._signatures: list[tuple[str, Implementation, str]] = []
+        self._overloads: list[Overload] = []
+
+    def add(self, signature: str, implementation: Implementation, overload_id: str) -> None:
+        self._signatures.append((signature, implementation, overload_id))
+
+    @property
+    def overloads(self) -> list[Overload]:
+        if self._signatures:
+            self._overloads += [_parse_overload(*each) for each in self._signatures]
+            self._signatures = []
+        return self._overloads
 
     def select(self, ids: list[str]) -> Implementation:
         """Return a function that calls the overload that fits the types of the arguments."""
@@ -53,6 +66,15 @@ class Function:
         return call
 
 
+def _parse_overload(signature: str, implementation: Implementation, overload_id: str) -> Overload:
+    match = _SIGNATURE.fullmatch(signature)
+    assert match is not None, signature
+    receiver, _, parameters, result = match.groups()
+    texts = [*([receiver] if receiver else []), *split_types(parameters)]
+    params = tuple(parse_type(text) for text in texts)
+    return Overload(overload_id or signature, params, parse_type(result), bool(receiver), implementation)
+
+
 class Library:
     """Functions by name."""
 
@@ -61,13 +83,12 @@ class Library:
 
     def declare(self, signature: str, implementation: Implementation, overload_id: str = "") -> None:
         """Declare an overload of a function."""
-        match = _SIGNATURE.fullmatch(signature)
-        assert match is not None, signature
-        receiver, name, parameters, result = match.groups()
-        texts = [*([receiver] if receiver else []), *split_types(parameters)]
-        params = tuple(parse_type(text) for text in texts)
-        overload = Overload(overload_id or signature, params, parse_type(result), bool(receiver), implementation)
-        self.functions.setdefault(name, Function(name)).overloads.append(overload)
+        name = signature.partition(").")[2] if signature[0] == "(" else signature
+        name = name.partition("(")[0]
+        function = self.functions.get(name)
+        if function is None:
+            function = self.functions[name] = Function(name)
+        function.add(signature, implementation, overload_id)
 
     def operator(self, name: str, implementation: Implementation, *overloads: str) -> None:
         """Declare an operator by texts such as `add_int64(int, int) -> int`; one function implements all of them."""

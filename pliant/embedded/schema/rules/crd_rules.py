@@ -7,10 +7,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from pliant.embedded.cel.costs.estimates import MAX
+from pliant.embedded.cel.costs.estimates import MAX, Range
+from pliant.embedded.cel.costs.estimator import Path, estimate_cost
+from pliant.embedded.cel.environment import Program
 from pliant.embedded.schema.field_errors import FieldError, FieldErrorType, to_json_text
 from pliant.embedded.schema.rules.compiled_rules import CompiledRule, RuleScope, compile_rule
-from pliant.embedded.schema.rules.declared_types import DeclaredType, JsonSchema, declare_type
+from pliant.embedded.schema.rules.declared_types import (
+    MAX_REQUEST_BYTES,
+    DeclaredType,
+    JsonSchema,
+    Structs,
+    declare_type,
+)
 from pliant.embedded.schema.rules.field_paths import normalize_field_path
 from pliant.embedded.schema.rules.pending import has_rules
 from pliant.embedded.schema.rules.property_names import escape_property
@@ -140,6 +148,7 @@ class _Check:
 
     def __init__(self) -> None:
         self.errors: list[FieldError] = []
+        self._structs: Structs = {}
         self._total = 0
         self._expensive: list[tuple[int, str]] = []
 
@@ -149,27 +158,33 @@ class _Check:
             return
         rules = place.schema.get("x-kubernetes-validations") or ()
         if declared is None and rules:
-            declared = declare_type(place.schema, "selfType", is_resource=place.is_root)
+            declared = declare_type(
+                place.schema, f"selfType{len(self._structs)}", self._structs, is_resource=place.is_root
+            )
         for child, name in place.children():
             self.visit(child, _type_of_child(declared, name))
         if rules and declared is None:
             message = "Internal error: failed to retrieve type information for x-kubernetes-validations"
             self.errors.append(FieldError(f"{place.path}.x-kubernetes-validations", "InternalError", message))
         elif declared is not None:
-            scope = RuleScope(declared)
+            scope = RuleScope(declared, self._structs)
             for index, rule in enumerate(rules):
                 self._check_rule(place, scope, rule, f"{place.path}.x-kubernetes-validations[{index}]")
 
     def _check_rule(self, place: _Place, scope: RuleScope, rule: Mapping[str, Any], path: str) -> None:
         compiled = compile_rule(scope, rule)
-        cardinality = place.cardinality if place.cardinality is not None else scope.max_cardinality
-        self._charge(f"{path}.rule", compiled.cost * cardinality, "estimated rule cost")
+        cardinality = place.cardinality
+        if cardinality is None:
+            # Without limits above it, a node can be in one request as often as its least size allows.
+            cardinality = MAX_REQUEST_BYTES // (scope.declared.min_size + 1)
+        self._charge(f"{path}.rule", _estimate(compiled.program, scope.declared) * cardinality, "estimated rule cost")
         if compiled.error:
             self._add_rule_error(f"{path}.rule", rule, compiled.error)
         if compiled.message_error:
             self._add_rule_error(f"{path}.messageExpression", rule, compiled.message_error)
         elif compiled.message_program is not None:
-            self._charge(f"{path}.messageExpression", compiled.message_cost, "estimated messageExpression cost")
+            message_cost = _estimate(compiled.message_program, scope.declared)
+            self._charge(f"{path}.messageExpression", message_cost, "estimated messageExpression cost")
         self._check_old_self(place, compiled, rule, path)
 
     def _check_old_self(self, place: _Place, compiled: CompiledRule, rule: Mapping[str, Any], path: str) -> None:
@@ -216,7 +231,23 @@ class _Check:
 def _type_of_child(declared: DeclaredType | None, name: str | None) -> DeclaredType | None:
     if declared is None or name is None:
         return None
-    return declared.element if name == "@element" else declared.fields.get(name)
+    return declared.element if name == "@element" else declared.field(name)
+
+
+def _estimate(program: Program | None, declared: DeclaredType) -> int:
+    """Return what an expression costs at most, for a value of this type."""
+
+    def size_of_path(path: Path) -> Range | None:
+        node: DeclaredType | None = declared
+        for name in path[1:]:
+            if node is None:
+                return None
+            if name == "@keys":
+                return Range(0, 0) if node.type.kind == "map" else None  # kube-apiserver charges keys nothing
+            node = node.element if name in ("@items", "@values") else node.field(name)
+        return Range(0, node.max_elements) if node is not None else None
+
+    return estimate_cost(program.expression, size_of_path) if program is not None else 0
 
 
 def _over_limit(name: str, cost: int, limit: int) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any, Final
 
 from pliant.embedded.cel import types
@@ -22,7 +22,7 @@ _METADATA: Final = {"type": "object", "properties": {"name": {"type": "string"},
 _OBJECT_PROPERTIES: Final = {"kind": {"type": "string"}, "apiVersion": {"type": "string"}, "metadata": _METADATA}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DeclaredType:
     """The type of a node of a schema."""
 
@@ -33,8 +33,55 @@ class DeclaredType:
     """The fewest bytes of the value as JSON."""
     max_elements: int = 0
     """The most elements or characters; 0 if the type has none."""
-    fields: Mapping[str, DeclaredType] = field(default_factory=dict)
+    fields: DeclaredFields | None = None
     element: DeclaredType | None = None
+
+    def field(self, name: str) -> DeclaredType | None:
+        """Return a field of an object by its name in expressions."""
+        return self.fields.find(name) if self.fields is not None else None
+
+
+class DeclaredFields:
+    """The fields of an object type, declared when they are used: most schemas have far more than expressions use."""
+
+    def __init__(self, schema: JsonSchema, name: str, structs: Structs) -> None:
+        self._properties: JsonSchema = schema.get("properties", {})
+        self._name = name
+        self._structs = structs
+        self._declared: dict[str, DeclaredType | None] = {}
+
+    @cached_property
+    def json_names(self) -> Mapping[str, str]:
+        """The names of properties by their names in expressions."""
+        escaped = {name: escape_property(name) for name in self._properties}
+        return {key: name for name, key in escaped.items() if key is not None}
+
+    def find(self, name: str) -> DeclaredType | None:
+        json_name = self.json_names.get(name)
+        return self._declare(json_name) if json_name is not None else None
+
+    def convert(self, name: str, value: Any) -> Any:
+        declared = self.find(name)
+        return declared.convert(value) if declared is not None else value
+
+    def min_size(self, required: Iterable[str]) -> int:
+        """Return the fewest bytes of an object with its required fields."""
+        size = 2
+        for name in required:
+            declared = self._declare(name) if name in self._properties else None
+            if declared is not None and self._properties[name].get("default") is None:
+                size += len(name) + declared.min_size + 4
+        return size
+
+    def _declare(self, name: str) -> DeclaredType | None:
+        if name not in self._declared:
+            path = f"{self._name}.{escape_property(name)}"
+            self._declared[name] = declare_type(self._properties[name], path, self._structs)
+        return self._declared[name]
+
+
+Structs = dict[str, DeclaredFields]
+"""The object types that have been declared, by their names."""
 
 
 def with_object_properties(schema: JsonSchema) -> JsonSchema:
@@ -42,8 +89,8 @@ def with_object_properties(schema: JsonSchema) -> JsonSchema:
     return {**schema, "type": "object", "properties": {**schema.get("properties", {}), **_OBJECT_PROPERTIES}}
 
 
-def declare_type(schema: JsonSchema, name: str, *, is_resource: bool = False) -> DeclaredType | None:
-    """Return the type of a schema; None if expressions cannot use its values."""
+def declare_type(schema: JsonSchema, name: str, structs: Structs, *, is_resource: bool = False) -> DeclaredType | None:
+    """Return the type of a schema, and add its objects to `structs`; None if expressions cannot use its values."""
     if schema.get("x-kubernetes-int-or-string"):
         limit = _max_length(schema) if "maxLength" in schema else MAX_REQUEST_BYTES - 2
         return DeclaredType(types.DYN, _identity, 1, limit)
@@ -51,9 +98,9 @@ def declare_type(schema: JsonSchema, name: str, *, is_resource: bool = False) ->
         schema = with_object_properties(schema)
     match schema.get("type"):
         case "array":
-            declared = _declare_list(schema, name)
+            declared = _declare_list(schema, name, structs)
         case "object":
-            declared = _declare_object(schema, name)
+            declared = _declare_object(schema, name, structs)
         case "string":
             declared = _declare_string(schema)
         case "boolean":
@@ -77,8 +124,8 @@ def _convert_nullable(convert: Callable[[Any], Any], value: Any) -> Any:
     return None if value is None else convert(value)
 
 
-def _declare_list(schema: JsonSchema, name: str) -> DeclaredType | None:
-    items = declare_type(schema.get("items", {}), f"{name}.@idx")
+def _declare_list(schema: JsonSchema, name: str, structs: Structs) -> DeclaredType | None:
+    items = declare_type(schema.get("items", {}), f"{name}.@idx", structs)
     if items is None:
         return None
     default_limit = (MAX_REQUEST_BYTES - 2) // (items.min_size + 1)
@@ -95,36 +142,22 @@ def _convert_list(convert: Callable[[Any], Any], list_type: str | None, keys: tu
     return MapList(elements, keys) if list_type == "map" else elements
 
 
-def _declare_object(schema: JsonSchema, name: str) -> DeclaredType | None:
+def _declare_object(schema: JsonSchema, name: str, structs: Structs) -> DeclaredType | None:
     additional = schema.get("additionalProperties")
     if isinstance(additional, Mapping) and additional:
-        return _declare_map(schema, additional, name)
-    fields: dict[str, DeclaredType] = {}
-    converters: dict[str, tuple[str, Callable[[Any], Any]]] = {}
-    required = set(schema.get("required", ()))
-    min_size = 2
-    for property_name, child in schema.get("properties", {}).items():
-        escaped = escape_property(property_name)
-        declared = declare_type(child, f"{name}.{escaped}")
-        if declared is None:
-            continue
-        if escaped is not None:
-            fields[escaped] = declared
-            converters[escaped] = (property_name, declared.convert)
-        if property_name in required and child.get("default") is None:
-            min_size += len(property_name) + declared.min_size + 4
-    object_type = Type("struct", name)
-    return DeclaredType(object_type, partial(_convert_object, converters, object_type), min_size, fields=fields)
+        return _declare_map(schema, additional, name, structs)
+    object_type, fields = Type("struct", name), DeclaredFields(schema, name, structs)
+    structs[name] = fields
+    convert = partial(_convert_object, fields, object_type)
+    return DeclaredType(object_type, convert, fields.min_size(schema.get("required", ())), fields=fields)
 
 
-def _convert_object(
-    converters: Mapping[str, tuple[str, Callable[[Any], Any]]], object_type: Type, value: Any
-) -> ObjectValue:
-    return ObjectValue(value, converters, object_type)
+def _convert_object(fields: DeclaredFields, object_type: Type, value: Any) -> ObjectValue:
+    return ObjectValue(value, fields, object_type)
 
 
-def _declare_map(schema: JsonSchema, additional: JsonSchema, name: str) -> DeclaredType | None:
-    values = declare_type(additional, f"{name}.@elem")
+def _declare_map(schema: JsonSchema, additional: JsonSchema, name: str, structs: Structs) -> DeclaredType | None:
+    values = declare_type(additional, f"{name}.@elem", structs)
     if values is None:
         return None
     limit = schema.get("maxProperties", (MAX_REQUEST_BYTES - 2) // (values.min_size + 6))
@@ -180,12 +213,3 @@ def _convert_duration(value: str) -> Any:
 
 _DAYS: Final = {"d": 1, "w": 7}
 _DAYS_OR_WEEKS: Final = re.compile(r"(\d{1,9})([dw])")
-
-
-def collect_fields(declared: DeclaredType, fields: dict[str, Mapping[str, Type]]) -> dict[str, Mapping[str, Type]]:
-    """Add the fields of all object types below a type to `fields`."""
-    if declared.type.kind == "struct":
-        fields[declared.type.name] = {name: child.type for name, child in declared.fields.items()}
-    for child in (*declared.fields.values(), *([declared.element] if declared.element is not None else [])):
-        collect_fields(child, fields)
-    return fields

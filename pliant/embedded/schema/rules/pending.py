@@ -50,7 +50,7 @@ def is_transition(rule: str) -> bool:
 
 
 def _find_rules(schema: Any) -> Iterator[Mapping[str, Any]]:
-    if not isinstance(schema, Mapping):
+    if type(schema) is not dict:
         return
     yield from schema.get("x-kubernetes-validations") or ()
     for keyword in ("items", "additionalProperties"):

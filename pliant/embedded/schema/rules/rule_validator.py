@@ -12,7 +12,7 @@ from pliant.embedded.cel.values import NO_VALUE, CostLimitError, EvaluationError
 from pliant.embedded.schema.field_errors import FieldError, FieldErrorType
 from pliant.embedded.schema.rules.compiled_rules import CompiledRule, RuleScope, compile_rule
 from pliant.embedded.schema.rules.correlation import Correlation, JsonSchema, Ratchet, find_by_keys
-from pliant.embedded.schema.rules.declared_types import DeclaredType, declare_type
+from pliant.embedded.schema.rules.declared_types import DeclaredType, Structs, declare_type
 from pliant.embedded.schema.rules.field_paths import normalize_field_path
 from pliant.embedded.schema.rules.pending import has_rules, is_transition
 from pliant.embedded.schema.rules.property_names import escape_property
@@ -38,7 +38,8 @@ class RuleValidator:
     """Evaluates all rules of a schema."""
 
     def __init__(self, schema: JsonSchema) -> None:
-        self._root = _build_node(schema, declare_type(schema, "selfType", is_resource=True))
+        structs: Structs = {}
+        self._root = _build_node(schema, declare_type(schema, "selfType", structs, is_resource=True), structs)
 
     def validate(self, obj: Any, old: Any = None) -> list[FieldError]:
         """Return the errors of an object, which its schema has found valid; `old` is the object that it replaces."""
@@ -91,19 +92,24 @@ class _Rule:
         return message or f"failed rule: {self.text}"
 
 
-def _build_node(schema: JsonSchema, declared: DeclaredType | None) -> _Node | None:
+def _build_node(schema: JsonSchema, declared: DeclaredType | None, structs: Structs) -> _Node | None:
     """Return the node of a schema with rules at or below it."""
     if declared is None or not has_rules(schema):
         return None
-    node = _Node(schema, declared)
+    node = _Node(schema, declared, structs)
     if "items" in schema:
-        node.items = _build_node(schema["items"], declared.element)
+        node.items = _build_node(schema["items"], declared.element, structs)
     if isinstance(schema.get("additionalProperties"), Mapping):
-        node.additional = _build_node(schema["additionalProperties"], declared.element)
+        node.additional = _build_node(schema["additionalProperties"], declared.element, structs)
     for name, child in schema.get("properties", {}).items():
+        if not has_rules(child):
+            continue
+        # Expressions cannot name every property, but the rules of all are evaluated.
         escaped = escape_property(name)
-        child_type = declared.fields.get(escaped) if escaped is not None else declare_type(child, "selfType")
-        child_node = _build_node(child, child_type)
+        child_type = (
+            declared.field(escaped) if escaped is not None else declare_type(child, f"selfType.{name}", structs)
+        )
+        child_node = _build_node(child, child_type, structs)
         if child_node is not None:
             node.properties[name] = child_node
     return node
@@ -112,10 +118,10 @@ def _build_node(schema: JsonSchema, declared: DeclaredType | None) -> _Node | No
 class _Node:
     """The rules of one node of a schema, and the nodes below it."""
 
-    def __init__(self, schema: JsonSchema, declared: DeclaredType) -> None:
+    def __init__(self, schema: JsonSchema, declared: DeclaredType, structs: Structs) -> None:
         self._schema = schema
         self._declared = declared
-        scope = RuleScope(declared)
+        scope = RuleScope(declared, structs)
         rules = schema.get("x-kubernetes-validations") or ()
         self._rules = [_Rule(scope, rule, schema) for rule in rules]
         self.items: _Node | None = None
