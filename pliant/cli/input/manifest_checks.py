@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pliant.cli.input.field_paths import group_replicas_path, suspend_path
 from pliant.cli.input.local_cluster_options import is_dns_label
 from pliant.cli.input.manifests import Manifest, no_command_problems, unserved_kind_problems
+from pliant.cli.input.mistaken_inputs import suggest_for_workload
 from pliant.cli.input.problems import InputProblem, InvalidInput, input_error
 from pliant.errors import ApiError, InvalidSpec
 from pliant.model.labels import MANAGED_BY_VALUE
@@ -61,8 +62,9 @@ def check_runnable_locally(manifests: list[Manifest], kind_registry: KindRegistr
     if problems:
         raise InvalidInput(problems)
     if not any(frontend_of(manifest) for manifest in manifests):
+        suggestion = next(filter(None, (suggest_for_workload(manifest.raw) for manifest in manifests)), "")
         known = ", ".join(sorted({frontend.kind for frontend in registered_kinds().values()}))
-        fix = f"add a job ({known}), or use `pliant up` and `kubectl apply` for other objects"
+        fix = f"{suggestion or f'add a job ({known})'}, or use `pliant up` and `kubectl apply` for other objects"
         raise input_error("nothing to run: the files contain no job", fix=fix)
 
 
