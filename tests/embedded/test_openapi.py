@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pkgutil
 from typing import Any
 
 import msgspec
@@ -109,3 +110,11 @@ def test_each_built_in_kind_has_the_definition_that_kubernetes_publishes() -> No
     for kind in builtin_kinds():
         if not kind.is_custom and kind.group != "metrics.k8s.io":
             assert definition_name(kind) in published, f"add {kind.kind} to scripts/update-openapi, and run it"
+
+
+def test_all_data_about_kubernetes_is_of_one_release() -> None:
+    versions = {
+        name: msgspec.json.decode(pkgutil.get_data("pliant.schemas", name) or b"")["version"]
+        for name in ("kubernetes.json", "openapi.json", "protobuf.json")
+    }
+    assert len(set(versions.values())) == 1, versions
