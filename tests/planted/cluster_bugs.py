@@ -56,9 +56,9 @@ CLUSTER_BUGS = (
         name="conditions-replaced-not-merged",
         area=SERVER,
         what="a strategic merge patch replaces the list of conditions instead of merging it by type",
-        file="pliant/embedded/apiserver/patch/strategic_merge.py",
-        before='dict.fromkeys(("addresses", "conditions"), ("type",))',
-        after='dict.fromkeys(("addresses",), ("type",))',
+        file="pliant/embedded/apiserver/patch/merge_strategies.py",
+        before='is_merged="merge" in child',
+        after='is_merged=name != "conditions" and "merge" in child',
         likely=("tests/embedded/test_patches.py",),
     ),
     Bug(
