@@ -93,6 +93,13 @@ def test_arguments_follow_the_command() -> None:
     assert build_command_line({"name": "c"}, {}) == []
 
 
+def test_pliants_own_image_has_an_entrypoint() -> None:
+    container = {"name": "c", "image": "registry.example/pliant:1", "args": ["operator", "--leader-elect"]}
+    assert build_command_line(container, {}) == ["pliant", "operator", "--leader-elect"]
+    assert build_command_line({**container, "command": ["sh"]}, {}) == ["sh", "operator", "--leader-elect"]
+    assert build_command_line({**container, "image": "other:1"}, {}) == ["operator", "--leader-elect"]
+
+
 def test_labels_annotations_and_limits_can_be_told() -> None:
     env = [
         _field("JOB", "metadata.labels['example.com/job']"),
