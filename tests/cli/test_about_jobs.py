@@ -42,6 +42,7 @@ def bert(cluster: OrdinaryUser) -> OrdinaryUser:
 
 def test_a_job_is_listed_described_scaled_rested_and_deleted(cluster: OrdinaryUser) -> None:
     submit(cluster, "gpt")
+    wait_for(cluster, "gpt", " Running ")
     scaled = said(cluster, "scale", "gpt", "9", "--wait")
     assert scaled.out.splitlines() == [
         "gpt: worker 2 → 4 (bounds 1–4); 9 requested",

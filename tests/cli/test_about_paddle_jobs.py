@@ -84,7 +84,7 @@ def check_elastic_example(user: OrdinaryUser, tmp_path: Path) -> None:
     # Slow at its first size, so that there is time to give it another one however busy the machine is.
     paced = "command: [sh, -c, 'PAUSE=$([ $PADDLE_TRAINERS_NUM = 2 ] && echo 0.1 || echo 0) exec python3 train.py']"
     text = (EXAMPLES / "elastic.yaml").read_text().replace("command: [python3, train.py]", paced)
-    said(user, "submit", user.write("elastic.yaml", text))
+    said(user, "submit", user.write("elastic.yaml", text), "--workspace", str(EXAMPLES))
     with user.start("logs", "elastic", "--rank", "0", "--follow", "--no-prefix") as following:
         assert following.stdout is not None
         assert any("step=10 " in line for line in following.stdout)

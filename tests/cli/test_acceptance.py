@@ -122,7 +122,7 @@ def test_two_jobs_never_see_the_same_gpu_and_who_finds_none_waits_and_says_for_w
 
     said(user, "submit", user.write("third.yaml", wanting_gpus("third", 1)))
     wait_for(user, "third", "Unschedulable")
-    assert said(user, "get", "third").out.splitlines()[1].split()[1] == "Pending"
+    assert said(user, "get", "third").out.splitlines()[1].split()[2] == "Pending"
     why = " ".join(said(user, "why", "third").out.split())
     assert "1 Insufficient nvidia.com/gpu" in why
     assert "It requests 1 nvidia.com/gpu, but no node has more than 0 free." in why
@@ -210,7 +210,7 @@ def test_a_job_that_fails_at_once_says_so_at_once(user: OrdinaryUser) -> None:
     done = user.run("run", user.write("job.yaml", text))
     assert done.code == 1
     assert re.search(
-        r"✘ demo failed after \S+, 2 restarts: worker-0 exited with code 127: .*; worker has used its 2 restarts",
+        r"✘ demo failed after \S+, 2 restarts: worker-0 exited with code 127: .*; the program cannot start",
         done.err,
     )
     assert "root cause: pod demo-worker-0, container aitj-worker" in done.err
