@@ -63,6 +63,8 @@ class Evicted:
     message: str = "The node was low on resource: memory."
 
 
+MAX_REQUESTS = 64
+"""At a time: an API server closes connections if too many of them wait for their first answer."""
 Behaviour = Runs | Ends | Stuck | Evicted
 Script = Callable[[Object], Behaviour]
 """A pod to what becomes of it."""
@@ -83,6 +85,7 @@ class PaperKubelet:
         self._lives: dict[str, asyncio.Task[None]] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._addresses = count(1)
+        self._requests = asyncio.Semaphore(MAX_REQUESTS)
 
     async def run(self) -> None:
         """Look after pods until cancelled."""
@@ -177,10 +180,9 @@ class PaperKubelet:
         # The uid makes the server refuse, should another pod have taken the name.
         patch = {"metadata": {"uid": meta["uid"]}, "status": status}
         where = PODS, meta["namespace"], meta["name"]
-        try:
-            await self._client.patch(*where, patch, content_type=STRATEGIC_MERGE_PATCH, subresource="status")
-        except (NotFound, Conflict, Invalid):
-            return  # it has left, or is another by now
+        with suppress(NotFound, Conflict, Invalid):  # it has left, or is another by now
+            async with self._requests:
+                await self._client.patch(*where, patch, content_type=STRATEGIC_MERGE_PATCH, subresource="status")
 
     async def _bind(self, pod: Object, node: str) -> None:
         meta, target = pod["metadata"], {"apiVersion": "v1", "kind": "Node", "name": node}
@@ -188,14 +190,16 @@ class PaperKubelet:
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": about, "target": target}
         where = PODS, meta["namespace"], body
         with suppress(NotFound, Conflict):  # it has left, or was told of twice
-            await self._client.create(*where, subresource="binding", name=meta["name"])
+            async with self._requests:
+                await self._client.create(*where, subresource="binding", name=meta["name"])
 
     async def _let_go(self, pod: Object) -> None:
         meta = pod["metadata"]
-        try:
-            await self._client.delete(PODS, meta["namespace"], meta["name"], uid=meta["uid"], grace_period_seconds=0)
-        except (NotFound, Conflict):
-            return  # it has left already
+        with suppress(NotFound, Conflict):  # it has left already
+            async with self._requests:
+                await self._client.delete(
+                    PODS, meta["namespace"], meta["name"], uid=meta["uid"], grace_period_seconds=0
+                )
 
 
 def _asks_for(pod: Object, scheduler: str) -> bool:
