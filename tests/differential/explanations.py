@@ -76,6 +76,13 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         values=(500, 400),
     ),
     Explanation(
+        request="a binding to a node without a name",
+        real="500",
+        embedded="400",
+        plurals="pods/binding",
+        values=(500, 400),
+    ),
+    Explanation(
         request="create with a `resourceVersion`", real="500", embedded="400", methods=("POST",), values=(500, 400)
     ),
     Explanation(

@@ -114,14 +114,13 @@ def test_every_json_patch_operation_works(operations: Any, result: Any) -> None:
         {"op": "remove", "path": "/missing"},
         {"op": "remove", "path": "/a/-"},
         {"op": "remove", "path": "/a/2"},
-        {"op": "replace", "path": "/missing", "value": 1},
         {"op": "replace", "path": "/a/01", "value": 1},
         {"op": "add", "path": "/missing/x", "value": 1},
         {"op": "add", "path": "/a/3", "value": 1},
         {"op": "add", "path": "/t/x", "value": 1},
         {"op": "move", "from": "/missing", "path": "/b"},
         {"op": "move", "from": "/o", "path": "/o/inside"},
-        {"op": "copy", "from": "/missing", "path": "/b"},
+        {"op": "copy", "from": "/missing/x", "path": "/b"},
     ],
 )
 def test_an_operation_that_does_not_apply_is_refused_and_changes_nothing(operation: dict[str, Any]) -> None:
@@ -129,6 +128,11 @@ def test_an_operation_that_does_not_apply_is_refused_and_changes_nothing(operati
     with pytest.raises(Invalid):
         apply_patch(JSON_PATCH, target, [{"op": "add", "path": "/new", "value": 1}, operation])
     assert target == {"a": [1, 2], "t": True, "o": {}}
+
+
+def test_an_absent_member_can_be_replaced_and_is_copied_as_null() -> None:
+    operations = [{"op": "replace", "path": "/b", "value": 2}, {"op": "copy", "from": "/missing", "path": "/c"}]
+    assert apply_patch(JSON_PATCH, {"a": 1}, operations) == {"a": 1, "b": 2, "c": None}
 
 
 def test_a_failed_test_says_which() -> None:

@@ -129,7 +129,10 @@ async def test_only_logs_are_kept_and_no_link_is_followed(place: Place, tmp_path
 async def test_the_log_of_a_deleted_pod_is_read_through_its_node(data: Path, network: Network) -> None:
     async with running(data) as cluster:
         owner = await cluster.client.create(CONFIG_MAPS, "default", config("job"))
-        spec = {"restartPolicy": "Never", "containers": [{"name": "main", "command": ["sh", "-c", "seq 3"]}]}
+        spec = {
+            "restartPolicy": "Never",
+            "containers": [{"name": "main", "image": "x", "command": ["sh", "-c", "seq 3"]}],
+        }
         metadata = {"name": "worker-0", "ownerReferences": [owner_reference(owner, controller=True)]}
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
         pod = await cluster.client.create(PODS, "default", body)

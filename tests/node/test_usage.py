@@ -28,7 +28,7 @@ async def test_time_and_memory_are_told_of_containers_and_nodes(tmp_path: Path) 
         busy = {"name": "busy", "command": ["sh", "-c", 'python3 -c "$0"; true', HOLD]}
         lazy = {"name": "lazy", "command": ["sleep", "60"]}
         await cluster.pod(
-            "p", [busy], labels={"x": "y"}, initContainers=[{**lazy, "image": "", "restartPolicy": "Always"}]
+            "p", [busy], labels={"x": "y"}, initContainers=[{**lazy, "image": "x", "restartPolicy": "Always"}]
         )
         await cluster.sh("over", "true")
         await cluster.finished("over")

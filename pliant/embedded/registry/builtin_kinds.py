@@ -16,13 +16,13 @@ from pliant.embedded.registry.conversions import (
 )
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.registry.pod_columns import POD_COLUMNS
-from pliant.embedded.registry.pod_schema_rules import PORT_RANGE, PREEMPTION_POLICY, PROTOCOL, pod_spec_rules
+from pliant.embedded.registry.pod_schema_rules import PROTOCOL, pod_spec_rules
 from pliant.embedded.registry.quota_kinds import quota_kinds
 from pliant.embedded.registry.schema_rules import SchemaRules, add_schema_rules
 from pliant.embedded.registry.tables import TableColumn
 from pliant.embedded.registry.workload_kinds import workload_kinds
 from pliant.embedded.schema import Schema
-from pliant.embedded.schema.metadata import DNS_1035_LABEL_RULE, DNS_LABEL_RULE, DNS_SUBDOMAIN_RULE, NameRule
+from pliant.embedded.schema.metadata import DNS_LABEL_RULE, DNS_SUBDOMAIN_RULE, NameRule
 from pliant.schemas import load_kubernetes_schema
 
 _BUDGET_STATUS_COUNTS: Final = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
@@ -35,22 +35,20 @@ EXTRA_SCHEMA_KEYWORDS: Final[dict[str, SchemaRules]] = {
         **pod_spec_rules("spec"),
     },
     "Service": {
-        "spec.internalTrafficPolicy": {"default": "Cluster", "enum": ["Cluster", "Local"]},
-        "spec.ports[].port": PORT_RANGE,
+        "spec.internalTrafficPolicy": {"enum": ["Cluster", "Local"]},
         "spec.ports[].protocol": PROTOCOL,
         "spec.sessionAffinity": {"default": "None", "enum": ["None", "ClientIP"]},
         "spec.type": {"default": "ClusterIP", "enum": ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]},
     },
     "Namespace": {"spec": {"default": {"finalizers": ["kubernetes"]}}, "status": {"default": {"phase": "Active"}}},
     "Secret": {"type": {"default": "Opaque"}},
-    "PriorityClass": {"preemptionPolicy": PREEMPTION_POLICY},
     "PodDisruptionBudget": {"status": {"default": dict.fromkeys(_BUDGET_STATUS_COUNTS, 0)}},
     "Lease": {"spec.leaseDurationSeconds": {"minimum": 1}},
     "CustomResourceDefinition": {"spec.scope": {"enum": ["Cluster", "Namespaced"]}},
 }
 """Keywords to add to the published schema, by kind and path; `[]` stands for the items of a list."""
 
-_NAME_RULES: Final[dict[str, NameRule]] = {"Namespace": DNS_LABEL_RULE, "Service": DNS_1035_LABEL_RULE}
+_NAME_RULES: Final[dict[str, NameRule]] = {"Namespace": DNS_LABEL_RULE, "Service": DNS_LABEL_RULE}
 _CLUSTER_SCOPED: Final = ("Namespace", "Node", "PriorityClass", "CustomResourceDefinition")
 _POD_SUBRESOURCES: Final = (
     *("status", "log", "binding", "eviction", "exec", "attach", "portforward", "ephemeralcontainers"),

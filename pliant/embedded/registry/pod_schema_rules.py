@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from pliant.embedded.registry.schema_rules import SchemaRules
-from pliant.embedded.schema.metadata import DNS_LABEL_RULE
 
 PORT_RANGE: Final = {"minimum": 1, "maximum": 65535}
 PROTOCOL: Final = {"default": "TCP", "enum": ["TCP", "UDP", "SCTP"]}
 PREEMPTION_POLICY: Final = {"enum": ["Never", "PreemptLowerPriority"]}
-_DNS_LABEL_RULE: Final = {"pattern": f"^{DNS_LABEL_RULE.pattern.pattern}$", "maxLength": DNS_LABEL_RULE.max_length}
 """For lists that Kubernetes merges by key but in which it allows duplicate keys."""
 
 _V1: Final = {"default": "v1"}
@@ -30,7 +28,6 @@ _PROBE_RULES: Final[SchemaRules] = {
 _HTTP_GET_FIELDS: Final = ("httpGet.path", "httpGet.scheme")
 
 _CONTAINER_RULES: Final[SchemaRules] = {
-    "name": _DNS_LABEL_RULE,
     "env[].name": {"minLength": 1},
     "env[].valueFrom.fieldRef.apiVersion": _V1,
     "imagePullPolicy": {"enum": ["Always", "IfNotPresent", "Never"]},
@@ -51,7 +48,6 @@ _CONTAINER_RULES: Final[SchemaRules] = {
 }
 
 _VOLUME_RULES: Final[SchemaRules] = {
-    "name": _DNS_LABEL_RULE,
     **{f"{source}.defaultMode": _DEFAULT_FILE_MODE for source in ("configMap", "downwardAPI", "projected", "secret")},
     "downwardAPI.items[].fieldRef.apiVersion": _V1,
     "hostPath.type": {"default": ""},

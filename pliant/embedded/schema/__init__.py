@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["FieldError", "FieldErrorType", "Schema", "deep_copy", "invalid_error"]
 
 
-def has_valid_types(errors: Sequence[FieldError]) -> bool:
-    return all(error.reason != FieldErrorType.TYPE.cause for error in errors)
+def _is_of_metadata(error: FieldError) -> bool:
+    return error.field.startswith("metadata")
 
 
 class Schema:
@@ -77,7 +77,7 @@ class Schema:
     def validate(self, obj: dict[str, Any]) -> list[FieldError]:
         errors = self._validator(obj) if self._validator is not None else None
         built = [error.build() for error in errors or ()]
-        if built and not (self._is_builtin and isinstance(obj.get("metadata"), dict) and has_valid_types(built)):
+        if not isinstance(obj.get("metadata"), dict) or any(_is_of_metadata(error) for error in built):
             return built
         return built + validate_metadata(obj.get("metadata") or {}, self._name_rule)
 

@@ -100,6 +100,8 @@ def _number_validator(type_name: str, inner: Validator | None) -> Validator:
     allows_fractions = type_name == "number"
 
     def validate(value: Any) -> ValidationResult:
+        if type(value) is int and not allows_fractions and not -(2**63) <= value < 2**63:
+            return _type_error(float(value), type_name) + ((inner(value) if inner is not None else None) or [])
         if type(value) is int or (type(value) is float and (allows_fractions or value.is_integer())):
             return inner(value) if inner is not None else None
         return _type_error(value, type_name)

@@ -43,7 +43,6 @@ _METADATA: tuple[dict[str, Any], ...] = (
     {"name": ".."},
     {"creationTimestamp": "2000-01-01T00:00:00Z"},
     {"deletionTimestamp": "2000-01-01T00:00:00Z"},
-    {"deletionGracePeriodSeconds": 5},
     {"generation": 7},
     {"unknown": 1},
     {"labels": []},
@@ -69,6 +68,8 @@ def _mutate_somewhere(rng: random.Random, obj: dict[str, Any]) -> None:
         if rng.random() < 0.97
         else [(name,) for name in ("apiVersion", "kind", "metadata") if name in obj]
     )
+    # The schemas of CRDs have their own tests.
+    paths = [path for path in paths if not {"schema", "openAPIV3Schema"} & {*path}]
     if not paths:
         obj["unknown"] = 1
         return

@@ -117,7 +117,6 @@ def _pod_options(rng: random.Random) -> dict[str, Any]:
         "hostname": "h",
         "subdomain": "s",
         "serviceAccountName": "default",
-        "automountServiceAccountToken": False,
         "tolerations": [{"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}],
         "dnsPolicy": rng.choice(("Default", "ClusterFirst")),
         "dnsConfig": {"nameservers": ["1.1.1.1"], "searches": ["a.b"], "options": [{"name": "ndots", "value": "2"}]},

@@ -3,39 +3,38 @@
 from __future__ import annotations
 
 import base64
-import binascii
-import ipaddress
 import re
 from collections.abc import Callable, Sequence
 
 from pliant.embedded.apiserver.admission import priority_classes
-from pliant.embedded.apiserver.admission.cluster_ip_allocator import SERVICE_CIDR, ClusterIpAllocator
+from pliant.embedded.apiserver.admission.cluster_ip_allocator import SERVICES_RESOURCE_KEY, ClusterIpAllocator
 from pliant.embedded.apiserver.admission.disruption_budgets import (
     DISRUPTION_BUDGETS_RESOURCE_KEY,
     validate_disruption_budget,
 )
 from pliant.embedded.apiserver.admission.pods import set_pod_defaults, set_qos_class, validate_pod
 from pliant.embedded.apiserver.admission.rbac_objects import RBAC_DEFAULTERS, RBAC_VALIDATORS
+from pliant.embedded.apiserver.admission.services import allocate_addresses, set_service_defaults, validate_cluster_ip
+from pliant.embedded.apiserver.admission.validation.claims import validate_claim
+from pliant.embedded.apiserver.admission.validation.configuration import validate_config_map, validate_secret
+from pliant.embedded.apiserver.admission.validation.endpoint_slices import (
+    set_endpoint_slice_defaults,
+    validate_endpoint_slice,
+)
+from pliant.embedded.apiserver.admission.validation.scale_fields import validate_scale_fields
+from pliant.embedded.apiserver.admission.validation.services import validate_service
 from pliant.embedded.apiserver.admission.workloads import DEFERRED_DEFAULTERS, DEFERRED_VALIDATORS
 from pliant.embedded.apiserver.handlers.object_lifecycle import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
-from pliant.embedded.apiserver.http.errors import (
-    duplicate_value,
-    forbidden_field,
-    invalid_field,
-    required_field,
-    unsupported_value,
-)
+from pliant.embedded.apiserver.http.errors import forbidden_field, invalid_field, required_field
 from pliant.embedded.apiserver.protobuf.typed_objects import fill_zero_values
 from pliant.embedded.apiserver.quota.limit_range_objects import set_limit_range_defaults, validate_limit_range
 from pliant.embedded.apiserver.quota.resource_quota_objects import validate_resource_quota
 from pliant.embedded.registry.conversions import EVENTS_CONVERSION
 from pliant.embedded.registry.crds import apply_crd_defaults, validate_crd
 from pliant.embedded.registry.kinds import Kind
-from pliant.embedded.schema import FieldError, Schema
-from pliant.embedded.schema.field_errors import FieldErrorType
-from pliant.embedded.schema.metadata import config_key_problem
+from pliant.embedded.schema import FieldError, FieldErrorType, Schema
+from pliant.embedded.storage.store import Transaction
 from pliant.embedded.storage.stored_objects import Object
-from pliant.schemas.quantity import parse_quantity
 
 CRDS_RESOURCE_KEY = "apiextensions.k8s.io/customresourcedefinitions"
 MAX_CONFIG_BYTES = 1024 * 1024  # of the values of a ConfigMap or Secret
@@ -72,7 +71,8 @@ class Admission:
             "/persistentvolumeclaims": _set_pvc_defaults,
             "/namespaces": _add_namespace_name_label,
             "/limitranges": set_limit_range_defaults,
-            "/services": self._set_service_defaults,
+            "/services": set_service_defaults,
+            "discovery.k8s.io/endpointslices": set_endpoint_slice_defaults,
             priority_classes.PRIORITY_CLASSES_RESOURCE_KEY: priority_classes.set_priority_class_defaults,
             CRDS_RESOURCE_KEY: apply_crd_defaults,
             **RBAC_DEFAULTERS,
@@ -80,14 +80,15 @@ class Admission:
         }
         self._validators: dict[str, Callable[[Object, Object | None], list[FieldError]]] = {
             "/pods": validate_pod,
-            "/secrets": _validate_secret_or_config_map,
-            "/configmaps": _validate_secret_or_config_map,
+            "/secrets": validate_secret,
+            "/configmaps": validate_config_map,
             "/events": _validate_event,
-            "/persistentvolumeclaims": _validate_pvc,
+            "/persistentvolumeclaims": validate_claim,
             "/limitranges": validate_limit_range,
             "/resourcequotas": validate_resource_quota,
             DISRUPTION_BUDGETS_RESOURCE_KEY: validate_disruption_budget,
             "/services": self._validate_service,
+            "discovery.k8s.io/endpointslices": validate_endpoint_slice,
             priority_classes.PRIORITY_CLASSES_RESOURCE_KEY: priority_classes.validate_priority_class,
             CRDS_RESOURCE_KEY: validate_crd,
             **RBAC_VALIDATORS,
@@ -108,6 +109,8 @@ class Admission:
         if kind.schema is not None:
             kind.schema.default(obj)
             errors = kind.schema.validate(obj)
+            if kind.is_custom:
+                errors += validate_scale_fields(kind, obj)
             if kind.is_custom and (errors := _validate_custom_object(kind.schema, obj, old, errors)):
                 return errors
         if not kind.is_custom:
@@ -124,54 +127,15 @@ class Admission:
             errors += validate(obj, old)
         return errors
 
-    def assign_service_cluster_ip(self, kind: Kind, obj: Object) -> None:
-        """Allocate the cluster IP of a new service; dry runs skip this."""
-        spec = obj.get("spec") or {}
-        if kind.resource_key == "/services" and spec.get("type") != "ExternalName" and not spec.get("clusterIP"):
-            spec["clusterIP"] = self._cluster_ips.allocate()
-            _set_ip_family_defaults(spec)
-
-    def _set_service_defaults(self, service: Object, old: Object | None) -> None:
-        spec = service.setdefault("spec", {})
-        for port in spec.get("ports") or ():
-            port["targetPort"] = port.get("targetPort") or port["port"]
-        if old is not None and spec.get("type") != "ExternalName" and not spec.get("clusterIP"):
-            spec["clusterIP"] = (old.get("spec") or {}).get("clusterIP", "")
-        _set_ip_family_defaults(spec)
+    def allocate_service_addresses(self, transaction: Transaction, kind: Kind, obj: Object) -> None:
+        """Allocate the cluster IP and the node ports of a service."""
+        if kind.resource_key == SERVICES_RESOURCE_KEY:
+            others = (each.decode() for each in transaction.committed.list_objects(SERVICES_RESOURCE_KEY))
+            allocate_addresses(self._cluster_ips, obj, others, is_dry_run=transaction.is_dry_run)
 
     def _validate_service(self, service: Object, old: Object | None) -> list[FieldError]:
-        spec = service.get("spec") or {}
-        address = spec.get("clusterIP") or ""
-        if old is not None:
-            before = (old.get("spec") or {}).get("clusterIP") or ""
-            changed = before and address != before and spec.get("type") != "ExternalName"
-            return [invalid_field("spec.clusterIPs[0]", address, "may not change once set")] if changed else []
-        if not spec.get("ports") and address != "None" and spec.get("type") != "ExternalName":
-            return [required_field("spec.ports")]
-        return _validate_port_names(spec.get("ports") or ()) + self._validate_cluster_ip(address)
-
-    def _validate_cluster_ip(self, cluster_ip: str) -> list[FieldError]:
-        if cluster_ip in ("", "None"):
-            return []
-        try:
-            is_in_range = ipaddress.ip_address(cluster_ip) in SERVICE_CIDR
-        except ValueError:
-            return [invalid_field("spec.clusterIPs[0]", cluster_ip, "must be a valid IP address")]
-        if not is_in_range:
-            cause = f"the provided IP ({cluster_ip}) is not in the valid range. "
-            cause += f"The range of valid IPs is {SERVICE_CIDR}"
-        elif self._cluster_ips.is_allocated(cluster_ip):
-            cause = "provided IP is already allocated"
-        else:
-            return []
-        return [invalid_field("spec.clusterIPs", [cluster_ip], f"failed to allocate IP {cluster_ip}: {cause}")]
-
-
-def _set_ip_family_defaults(spec: Object) -> None:
-    if spec.get("clusterIP"):
-        spec["clusterIPs"] = [spec["clusterIP"]]
-        spec.setdefault("ipFamilies", ["IPv4"])
-        spec.setdefault("ipFamilyPolicy", "SingleStack")
+        spec, before = service.get("spec") or {}, ((old or {}).get("spec") or {})
+        return [*validate_service(service, old), *validate_cluster_ip(self._cluster_ips, spec, before)]
 
 
 def _merge_string_data(secret: Object, old: Object | None) -> None:
@@ -184,41 +148,6 @@ def _merge_string_data(secret: Object, old: Object | None) -> None:
 def _add_namespace_name_label(namespace: Object, old: Object | None) -> None:
     metadata = namespace["metadata"]
     metadata["labels"] = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata["name"]}
-
-
-def _validate_secret_or_config_map(obj: Object, old: Object | None) -> list[FieldError]:
-    if errors := _validate_config_keys(obj):
-        return errors
-    if obj.get("kind") == "Secret":
-        for name, value in (obj.get("data") or {}).items():
-            try:
-                base64.b64decode(value, validate=True)
-            except (binascii.Error, ValueError):
-                return [invalid_field(f"data[{name}]", "<secret contents redacted>", "illegal base64 data")]
-    fields = ("data", "binaryData", "immutable")
-    if old is not None and old.get("immutable") and any(obj.get(field) != old.get(field) for field in fields):
-        return [forbidden_field("data", "field is immutable when `immutable` is set")]
-    return []
-
-
-def _validate_config_keys(obj: Object) -> list[FieldError]:
-    """Return the errors of the keys, which become file names, and of the total size."""
-    data, binary_data = obj.get("data") or {}, obj.get("binaryData") or {}
-    keys = [("data", key) for key in data] + [("binaryData", key) for key in binary_data]
-    errors = [
-        invalid_field(f"{field}[{key}]", key, message) for field, key in keys if (message := config_key_problem(key))
-    ]
-    detail = "duplicate of key present in binaryData"
-    errors += [invalid_field(f"data[{key}]", key, detail) for key in data if key in binary_data]
-    size = sum(len(value.encode()) for value in data.values()) + sum(map(len, binary_data.values()))
-    # base64 is a third longer than what it encodes.
-    encoded = [*binary_data.values(), *(data.values() if obj.get("kind") == "Secret" else ())]
-    size -= sum(map(len, encoded)) // 4
-    if size > MAX_CONFIG_BYTES:
-        field = "data" if obj.get("kind") == "Secret" else ""
-        limit = f"may not be more than {MAX_CONFIG_BYTES} bytes"
-        errors.append(FieldError.of(field, FieldErrorType.TOO_LONG, "", limit))
-    return errors
 
 
 def _validate_custom_object(
@@ -238,7 +167,11 @@ def _without_unchanged_fields(errors: Sequence[FieldError], obj: Object, old: Ob
 
     Otherwise the status of such an object could not be written. API servers compare every field.
     """
-    return [error for error in errors if obj.get(name := re.split(r"[.\[]", error.field)[0]) != old.get(name)]
+    return [
+        error
+        for error in errors
+        if obj.get(name := re.split(r"[.\[]", error.field.removeprefix("."))[0]) != old.get(name)
+    ]
 
 
 def _validate_metadata(metadata: Object, old: Object | None) -> list[FieldError]:
@@ -260,19 +193,6 @@ def _validate_finalizer_names(metadata: Object) -> list[FieldError]:
     ]
 
 
-def _validate_port_names(ports: Sequence[Object]) -> list[FieldError]:
-    """Require a unique name for each port if there are several."""
-    errors, names = [], set()
-    for index, port in enumerate(ports):
-        path, name = f"spec.ports[{index}].name", port.get("name")
-        if not name and len(ports) > 1:
-            errors.append(required_field(path))
-        elif name and name in names:
-            errors.append(duplicate_value(path, name))
-        names.add(name)
-    return errors
-
-
 def _set_pvc_defaults(claim: Object, old: Object | None) -> None:
     if old is None:
         finalizers = claim["metadata"].setdefault("finalizers", [])
@@ -281,30 +201,13 @@ def _set_pvc_defaults(claim: Object, old: Object | None) -> None:
         claim.setdefault("status", {}).setdefault("phase", "Pending")
 
 
-def _validate_pvc(claim: Object, old: Object | None) -> list[FieldError]:
-    if old is not None:
-        return []
-    spec = claim.get("spec") or {}
-    modes = spec.get("accessModes") or []
-    errors = [] if modes else [required_field("spec.accessModes", "at least 1 access mode is required")]
-    errors += [
-        unsupported_value("spec.accessModes", mode, _ACCESS_MODES) for mode in modes if mode not in _ACCESS_MODES
-    ]
-    size = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
-    if size is None:
-        errors.append(required_field("spec.resources[storage]"))
-    elif parse_quantity(size) <= 0:
-        errors.append(invalid_field("spec.resources[storage]", size, "must be greater than zero"))
-    return errors
-
-
 def _validate_event(event: Object, old: Object | None) -> list[FieldError]:
     """Validate an events.k8s.io/v1 Event, or the namespace of a core/v1 Event."""
     if event.get("apiVersion") != EVENTS_CONVERSION.api_version:
-        namespace = (event.get("involvedObject") or {}).get("namespace")
-        if namespace and namespace != event["metadata"].get("namespace"):
-            return [_namespace_mismatch(namespace)]
-        return []
+        # Events about objects without a namespace belong to the namespace default.
+        namespace = (event.get("involvedObject") or {}).get("namespace") or ""
+        is_valid = event["metadata"].get("namespace") == (namespace or "default")
+        return [] if is_valid else [_namespace_mismatch(namespace)]
     if old is None:
         return _validate_new_event(event) + _validate_event_series(event)
     old = EVENTS_CONVERSION.to_served(old)

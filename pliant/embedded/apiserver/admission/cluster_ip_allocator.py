@@ -38,6 +38,9 @@ class ClusterIpAllocator:
     def is_allocated(self, address: str) -> bool:
         return address in self._allocated
 
+    def release(self, address: str) -> None:
+        self._allocated.discard(address)
+
     def allocate(self) -> str:
         for _ in range(SERVICE_CIDR.num_addresses):
             address = str(SERVICE_CIDR[self._next_offset])

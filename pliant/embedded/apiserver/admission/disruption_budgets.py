@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pliant.embedded.apiserver.http.errors import invalid_field
+from pliant.embedded.apiserver.admission.validation.label_selectors import validate_label_selector
+from pliant.embedded.apiserver.http.errors import invalid_field, unsupported_value
 from pliant.embedded.schema import FieldError
 from pliant.embedded.storage.stored_objects import Object
 
@@ -16,6 +17,8 @@ INVALID_PERCENT_MESSAGE = (
     "a valid percent string must be a numeric string followed by an ending '%' "
     "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
 )
+
+_UNHEALTHY_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +64,10 @@ def validate_disruption_budget(budget: Object, old: Object | None) -> list[Field
             errors.append(invalid_field(f"spec.{field}", value, "must be greater than or equal to 0"))
         elif isinstance(value, str) and not (value.endswith("%") and value.removesuffix("%").isdigit()):
             errors.append(invalid_field(f"spec.{field}", value, INVALID_PERCENT_MESSAGE))
+    errors += validate_label_selector(spec.get("selector") or {}, "spec.selector")
+    policy = spec.get("unhealthyPodEvictionPolicy")
+    if policy is not None and policy not in _UNHEALTHY_POLICIES:
+        errors.append(unsupported_value("spec.unhealthyPodEvictionPolicy", policy, _UNHEALTHY_POLICIES))
     return errors
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pliant.embedded.apiserver.http.errors import forbidden, forbidden_field, invalid_field
+from pliant.embedded.apiserver.http.errors import forbidden, forbidden_field, invalid_field, unsupported_value
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.schema import FieldError
 from pliant.embedded.storage.store import Transaction
@@ -13,6 +13,7 @@ from pliant.embedded.storage.stored_objects import Object, ObjectKey
 PRIORITY_CLASSES_RESOURCE_KEY = "scheduling.k8s.io/priorityclasses"
 _MAX_USER_PRIORITY = 1_000_000_000
 _BUILTIN_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_PREEMPTION_POLICIES = ("Never", "PreemptLowerPriority")
 _DEFAULT_PREEMPTION_POLICY = "PreemptLowerPriority"
 
 
@@ -53,6 +54,9 @@ def validate_priority_class(priority_class: Object, old: Object | None) -> list[
     if name.startswith("system-"):
         detail = "priority class names with 'system-' prefix are reserved for system use only"
         return [forbidden_field("metadata.name", detail)]
+    policy = priority_class.get("preemptionPolicy")
+    if policy not in _PREEMPTION_POLICIES:
+        return [unsupported_value("preemptionPolicy", policy, _PREEMPTION_POLICIES)]
     if value > _MAX_USER_PRIORITY:
         detail = f"maximum allowed value of a user defined priority is {_MAX_USER_PRIORITY}"
         return [forbidden_field("value", detail)]

@@ -100,9 +100,9 @@ def _validate_rule(path: str, rule: Object, is_namespaced: bool) -> list[FieldEr
 
 def _validate_binding(binding: Object, old: Object | None, role_kinds: Sequence[str]) -> list[FieldError]:
     role = binding["roleRef"]
-    if old is not None and role != old["roleRef"]:
-        return [invalid_field("roleRef", role, "cannot change roleRef")]
     errors = []
+    if old is not None and role != old["roleRef"]:
+        errors.append(invalid_field("roleRef", role, "cannot change roleRef"))
     if role["apiGroup"] != RBAC_API_GROUP:
         errors.append(unsupported_value("roleRef.apiGroup", role["apiGroup"], (RBAC_API_GROUP,)))
     if (kind := role.get("kind") or "") not in role_kinds:

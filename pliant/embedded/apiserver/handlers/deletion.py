@@ -11,6 +11,7 @@ from pliant.embedded.apiserver.admission.plugins import AdmissionPlugins, Operat
 from pliant.embedded.apiserver.handlers.get_list import ObjectFilter
 from pliant.embedded.apiserver.handlers.list_options import validate_list_options
 from pliant.embedded.apiserver.handlers.object_lifecycle import (
+    NAMESPACES_RESOURCE_KEY,
     DeleteOptions,
     DeletionResult,
     remove_or_mark_terminating,
@@ -66,6 +67,7 @@ async def delete_collection(store: Store, info: RequestInfo, plugins: AdmissionP
         for record in selected:
             current = transaction.get(record.key)
             if current is not None and current.uid == record.uid and current.key.name not in _undeletable_names(info):
+                require_deletable(info, current, options)
                 _validate_deletion(plugins, info, transaction, current, warnings)
                 remove_or_mark_terminating(transaction, current, options, clock.now())
                 deleted.append(record)
@@ -114,13 +116,18 @@ def require_deletable(info: RequestInfo, current: StoredObject, options: DeleteO
     """Raise `Forbidden` for a protected namespace, and `Conflict` when a precondition is not met."""
     if info.name in _undeletable_names(info):
         raise errors.forbidden(info.kind, info.name, "this namespace may not be deleted")
+    if options.uid and options.uid != current.uid and info.kind.resource_key == NAMESPACES_RESOURCE_KEY:
+        detail = f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {current.uid}"
+        raise errors.conflict(info.kind, current.key.name, detail)
     if options.uid and options.uid != current.uid:
         detail = f"the UID in the precondition ({options.uid}) does not match the UID in record ({current.uid}). "
-        raise errors.conflict(info.kind, info.name, detail + "The object might have been deleted and then recreated")
+        raise errors.precondition_failed(
+            info.kind, current.key.name, detail + "The object might have been deleted and then recreated"
+        )
     if options.resource_version and options.resource_version != str(current.version):
         detail = f"the ResourceVersion in the precondition ({options.resource_version}) does not match "
         detail += f"the ResourceVersion in record ({current.version}). The object might have been modified"
-        raise errors.conflict(info.kind, info.name, detail)
+        raise errors.precondition_failed(info.kind, current.key.name, detail)
 
 
 def _validate_deletion(

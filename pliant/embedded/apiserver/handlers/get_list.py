@@ -77,9 +77,10 @@ def get_object(index: ObjectIndex, info: RequestInfo, now: datetime) -> Reply:
 
 def list_objects(index: ObjectIndex, info: RequestInfo, now: datetime) -> Reply | StreamReply:
     """Return the selected objects, or a page of them if the request has a limit."""
+    object_filter = ObjectFilter.from_request(info)
     validate_list_options(info)
     _require_known_version(index, info)
-    page = _select_page(index, info, ObjectFilter.from_request(info))
+    page = _select_page(index, info, object_filter)
     if info.response_kind == TABLE:
         content = render_table(info, page.records, now, str(page.resource_version))
         content["metadata"] = {**content.get("metadata", {}), **page.list_metadata()}

@@ -83,6 +83,7 @@ def remove_or_mark_terminating(
     _mark_terminating(metadata, grace, now, is_first_request=not current.is_terminating)
     if resource == NAMESPACES_RESOURCE_KEY:
         obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
+        del metadata["deletionGracePeriodSeconds"]  # the deletion of namespaces is a matter of their finalizers
     return DeletionResult(transaction.put(resource, obj), is_removed=False)
 
 

@@ -11,10 +11,11 @@ from pliant.embedded.apiserver.admission.plugins import AdmissionPlugins, Operat
 from pliant.embedded.apiserver.handlers.deletion import parse_delete_options, require_deletable
 from pliant.embedded.apiserver.handlers.object_lifecycle import (
     FINISHED_POD_PHASES,
+    NAMESPACES_RESOURCE_KEY,
     PODS_RESOURCE_KEY,
     remove_or_mark_terminating,
 )
-from pliant.embedded.apiserver.http.errors import bad_request, conflict, not_found, require_type
+from pliant.embedded.apiserver.http.errors import bad_request, conflict, namespace_not_found, not_found, require_type
 from pliant.embedded.apiserver.http.request_body import decode_object_body, object_field
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import created_status_response
@@ -35,6 +36,7 @@ async def bind_pod(store: Store, info: RequestInfo, plugins: AdmissionPlugins, c
         raise bad_request("metadata.name, target.name: Required value: must be strings")
 
     def bind(transaction: Transaction) -> None:
+        _require_namespace(transaction, info)
         current = transaction.get(ObjectKey(PODS_RESOURCE_KEY, info.namespace, name))
         if current is None:
             raise not_found(info.kind, name)
@@ -63,6 +65,7 @@ async def evict_pod(store: Store, info: RequestInfo, plugins: AdmissionPlugins, 
     options = parse_delete_options(info, object_field(body, "deleteOptions"))
 
     def evict(transaction: Transaction) -> None:
+        _require_namespace(transaction, info)
         current = info.require_stored_object(transaction)
         plugins.validate(info, transaction, Operation.CREATE, obj=body)
         require_deletable(info, current, options)
@@ -76,6 +79,11 @@ async def evict_pod(store: Store, info: RequestInfo, plugins: AdmissionPlugins, 
 
     await store.run_transaction(evict, dry_run=options.is_dry_run)
     return created_status_response()
+
+
+def _require_namespace(transaction: Transaction, info: RequestInfo) -> None:
+    if transaction.get(ObjectKey(NAMESPACES_RESOURCE_KEY, "", info.namespace)) is None:
+        raise namespace_not_found(info.namespace)
 
 
 def _require_disruption_allowed(transaction: Transaction, record: StoredObject, pod: Object) -> None:

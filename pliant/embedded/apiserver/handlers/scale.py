@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from pliant.embedded.apiserver.admission.validation.scale_fields import get_field_at
+from pliant.embedded.apiserver.handlers.write_checks import validate_write_options
 from pliant.embedded.apiserver.handlers.writes import ObjectWriter
-from pliant.embedded.apiserver.http.errors import bad_request, conflict, invalid_field, path_not_found
+from pliant.embedded.apiserver.http.errors import bad_request, conflict, invalid_patch, path_not_found
 from pliant.embedded.apiserver.http.request_body import decode_object_body, object_field
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import json_response
 from pliant.embedded.apiserver.patch.patches import apply_patch, read_patch
 from pliant.embedded.label_selectors import format_label_selector
 from pliant.embedded.registry.kinds import Kind, ScaleFieldPaths
-from pliant.embedded.schema import deep_copy, invalid_error
+from pliant.embedded.schema import deep_copy
 from pliant.embedded.storage.object_index import ObjectIndex
 from pliant.embedded.storage.stored_objects import Object
 from pliant.errors import ServerError
@@ -21,7 +23,7 @@ from pliant.kube.transport.base import Reply
 
 def get_scale(index: ObjectIndex, info: RequestInfo) -> Reply:
     obj, paths = info.require_stored_object(index).decode(), _scale_paths(info.kind)
-    if _get_field(obj, paths.spec_replicas) is None:
+    if get_field_at(obj, paths.spec_replicas) is None:
         detail = f'the spec replicas field "{paths.spec_replicas}" does not exist'
         message, details = f"Internal error occurred: {detail}", {"causes": [{"message": detail}]}
         raise ServerError(500, "InternalError", message, details=details)
@@ -30,6 +32,7 @@ def get_scale(index: ObjectIndex, info: RequestInfo) -> Reply:
 
 async def update_scale(writer: ObjectWriter, info: RequestInfo) -> Reply:
     """Change the replica count of an object by an update or a patch of its Scale."""
+    validate_write_options(info)
     is_patch = info.request.method == "PATCH"
     media, body = read_patch(info) if is_patch else ("", decode_object_body(info.request))
 
@@ -50,14 +53,14 @@ async def update_scale(writer: ObjectWriter, info: RequestInfo) -> Reply:
 def to_scale(kind: Kind, obj: Object) -> dict[str, Any]:
     paths, metadata = _scale_paths(kind), obj["metadata"]
     fields = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    status: dict[str, Any] = {"replicas": _get_field(obj, paths.status_replicas) or 0}
-    if paths.label_selector and (selector := _get_field(obj, paths.label_selector)):
+    status: dict[str, Any] = {"replicas": get_field_at(obj, paths.status_replicas) or 0}
+    if paths.label_selector and (selector := get_field_at(obj, paths.label_selector)):
         status["selector"] = selector if isinstance(selector, str) else format_label_selector(selector)
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {field: metadata[field] for field in fields if field in metadata},
-        "spec": {"replicas": _get_field(obj, paths.spec_replicas) or 0},
+        "spec": {"replicas": get_field_at(obj, paths.spec_replicas) or 0},
         "status": status,
     }
 
@@ -75,10 +78,12 @@ def _require_matching_metadata(info: RequestInfo, current_scale: dict[str, Any],
 
 
 def _parse_replicas(info: RequestInfo, new_scale: dict[str, Any]) -> int:
-    replicas = object_field(new_scale, "spec").get("replicas", 0)
-    if not isinstance(replicas, int) or isinstance(replicas, bool) or not 0 <= replicas < 2**31:
-        error = invalid_field("spec.replicas", replicas, "must be greater than or equal to 0")
-        raise invalid_error("Scale", "autoscaling", info.name, [error])
+    """Return the number of replicas; the validation of the object reports one that is out of range."""
+    replicas = object_field(new_scale, "spec").get("replicas") or 0
+    if not isinstance(replicas, int) or isinstance(replicas, bool) or not -(2**31) <= replicas < 2**31:
+        if info.request.method == "PATCH":
+            raise invalid_patch(f"spec.replicas: must be an integer, not {replicas!r:.60}")
+        raise bad_request(f"Scale cannot be handled: spec.replicas: must be an integer, not {replicas!r:.60}")
     return replicas
 
 
@@ -86,13 +91,6 @@ def _scale_paths(kind: Kind) -> ScaleFieldPaths:
     if kind.scale is None:
         raise path_not_found()
     return kind.scale
-
-
-def _get_field(obj: Object, path: str) -> Any:
-    value: Any = obj
-    for part in path.strip(".").split("."):
-        value = value.get(part) if isinstance(value, dict) else None
-    return value
 
 
 def _set_field(obj: Object, path: str, value: Any) -> None:

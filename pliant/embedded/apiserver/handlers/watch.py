@@ -27,8 +27,8 @@ _encode = msgspec.json.Encoder().encode
 
 def open_watch(index: ObjectIndex, info: RequestInfo, clock: Clock) -> StreamReply:
     """Start a watch; raise `Gone` when the history no longer contains the requested resource version."""
-    validate_list_options(info)
     selection = ObjectFilter.from_request(info)
+    validate_list_options(info)
     requested = info.query_int("resourceVersion") or 0
     wants_initial_state = _wants_initial_state(info, requested)
     since = index.version if wants_initial_state else requested

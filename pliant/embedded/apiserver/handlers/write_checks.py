@@ -9,6 +9,7 @@ from pliant.embedded.apiserver.protobuf.typed_objects import read_typed_object
 from pliant.embedded.apiserver.protobuf.typed_values import TypeMismatch
 from pliant.embedded.schema import FieldError, FieldErrorType, deep_copy
 from pliant.embedded.storage.stored_objects import Object
+from pliant.errors import BadRequest
 
 _FIELD_VALIDATION_MODES = ("", "Ignore", "Strict", "Warn")
 _MAX_FIELD_MANAGER_BYTES = 128
@@ -50,7 +51,12 @@ def check_and_prune(info: RequestInfo, obj: Object) -> list[str]:
     if not kind.is_custom:  # built-in kinds may leave out their type, which the path contains
         obj["kind"] = obj.get("kind") or kind.kind
         obj["apiVersion"] = obj.get("apiVersion") or kind.api_version
-    errors.require_type(obj, kind.api_version, kind.kind)
+    try:
+        errors.require_type(obj, kind.api_version, kind.kind)
+    except BadRequest as error:
+        if info.request.method == "PATCH" and not is_apply_patch(info):
+            raise errors.invalid_patch(error.message) from None
+        raise
     # What a manager applies keeps its empty fields, which it then owns.
     read_typed(info, deep_copy(obj) if is_apply_patch(info) else obj)
     metadata = obj.setdefault("metadata", {})
@@ -60,8 +66,10 @@ def check_and_prune(info: RequestInfo, obj: Object) -> list[str]:
     if info.namespace and metadata.get("namespace") not in (None, "", info.namespace):
         message = "the namespace of the provided object does not match the namespace sent on the request"
         raise errors.bad_request(message)
-    if info.name and metadata.setdefault("name", info.name) != info.name:
-        message = f"the name of the object ({metadata['name']}) does not match the name on the URL ({info.name})"
+    if info.name and metadata.get("name") != info.name:
+        message = (
+            f"the name of the object ({metadata.get('name') or ''}) does not match the name on the URL ({info.name})"
+        )
         raise errors.bad_request(message)
     mode = info.query_text("fieldValidation") or "Warn"
     unknown = kind.schema.prune(obj) if kind.schema is not None else []

@@ -29,7 +29,6 @@ from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.schema import invalid_error
 from pliant.embedded.storage.store import Store, Transaction
 from pliant.embedded.storage.stored_objects import Object, ObjectKey, StoredObject
-from pliant.errors import NotFound
 from pliant.kube.timestamps import format_timestamp
 from pliant.kube.transport.base import Reply
 from pliant.runtime.clock import Clock
@@ -101,10 +100,7 @@ class ObjectWriter:
         self, transaction: Transaction, info: RequestInfo, obj: Object, warnings: list[str]
     ) -> StoredObject:
         self._authorizer.require_create(info)
-        uid = obj["metadata"].get("uid")
-        if uid:
-            detail = f"Precondition failed: UID in precondition: {uid}, UID in object meta: "
-            raise errors.conflict(info.kind, info.name, detail)
+        _require_no_uid(info, obj)
         obj["metadata"].pop("resourceVersion", None)
         admitter = self._plugins.admitter(info, transaction, Operation.CREATE, obj=obj, warnings=warnings)
         record = self.add_object(transaction, info.kind, info.namespace, obj, admitter)
@@ -184,6 +180,7 @@ class ObjectWriter:
             if current is None:
                 self._authorizer.require_create(info)
                 new = apply_request.new_object()
+                _require_no_uid(info, new)
                 read_typed(info, new)
                 admitter = self._plugins.admitter(info, transaction, Operation.CREATE, obj=new, warnings=warnings)
                 record = self.add_object(transaction, info.kind, info.namespace, new, admitter)
@@ -225,8 +222,7 @@ class ObjectWriter:
     ) -> StoredObject:
         """Store a new object; a new namespace also gets its default service account."""
         metadata = obj.setdefault("metadata", {})
-        if metadata.get("resourceVersion"):
-            raise errors.bad_request("resourceVersion should not be set on objects to be created")
+        version = str(metadata.get("resourceVersion") or "")
         _require_active_namespace(transaction, kind, namespace, metadata)
         self._assign_name(transaction, kind, namespace, metadata)
         for field in (*_SERVER_OWNED_METADATA, "resourceVersion"):
@@ -240,10 +236,14 @@ class ObjectWriter:
         if kind.resource_key == PODS_RESOURCE_KEY:
             set_pod_priority(transaction, kind, obj)
         self._admit(kind, obj, None, admitter)
-        if not transaction.is_dry_run:
-            self._admission.assign_service_cluster_ip(kind, obj)
-        if transaction.get(ObjectKey(kind.resource_key, namespace, metadata["name"])) is not None:
-            raise errors.already_exists(kind, metadata["name"])
+        if version.isdecimal() and int(version):
+            raise errors.bad_request("resourceVersion should not be set on objects to be created")
+        existing = transaction.get(ObjectKey(kind.resource_key, namespace, metadata["name"]))
+        if existing is not None:
+            raise errors.already_exists(
+                kind, metadata["name"], is_terminating=existing.is_terminating, is_generated="generateName" in metadata
+            )
+        self._admission.allocate_service_addresses(transaction, kind, obj)
         record = transaction.put(kind.resource_key, kind.to_stored(obj))
         if kind.resource_key == NAMESPACES_RESOURCE_KEY:
             self._add_default_service_account(transaction, metadata["name"])
@@ -255,6 +255,7 @@ class ObjectWriter:
         """Validate and store a new state of an object; nothing is written if it is unchanged."""
         old = current.decode()
         self._admit(kind, obj, old, admitter)
+        self._admission.allocate_service_addresses(transaction, kind, obj)
         return store_if_changed(transaction, kind, current, old, kind.to_stored(obj))
 
     def _admit(self, kind: Kind, obj: Object, old: Object | None, admitter: Admitter) -> None:
@@ -297,8 +298,7 @@ def _require_active_namespace(transaction: Transaction, kind: Kind, namespace: s
         return
     record = transaction.get(ObjectKey(NAMESPACES_RESOURCE_KEY, "", namespace))
     if record is None:
-        details = {"name": namespace, "kind": "namespaces"}
-        raise NotFound(404, "NotFound", f'namespaces "{namespace}" not found', details=details)
+        raise errors.namespace_not_found(namespace)
     if record.is_terminating:
         detail = f"unable to create new content in namespace {namespace} because it is being terminated"
         error = errors.forbidden(kind, metadata.get("name") or "", detail)
@@ -307,8 +307,19 @@ def _require_active_namespace(transaction: Transaction, kind: Kind, namespace: s
         raise error
 
 
+def _require_no_uid(info: RequestInfo, obj: Object) -> None:
+    """Raise `Conflict` if an update names the UID of an object that does not exist."""
+    uid = (obj.get("metadata") or {}).get("uid")
+    if uid:
+        detail = f"Precondition failed: UID in precondition: {uid}, UID in object meta: "
+        raise errors.conflict(info.kind, info.name, detail)
+
+
 def _require_preconditions(info: RequestInfo, old: Object, new: Object, *, allow_unconditional: bool) -> None:
     version, uid, old_uid = new["metadata"].get("resourceVersion"), new["metadata"].get("uid"), old["metadata"]["uid"]
+    if uid and uid != old_uid and info.request.method == "PUT":
+        detail = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}"
+        raise errors.conflict(info.kind, info.name, detail)
     if not version and not allow_unconditional:
         error = errors.invalid_field("metadata.resourceVersion", 0, "must be specified for an update")
         # Here, API servers name the resource instead of the kind.
@@ -316,11 +327,8 @@ def _require_preconditions(info: RequestInfo, old: Object, new: Object, *, allow
     if version and version != old["metadata"]["resourceVersion"]:
         raise errors.conflict(info.kind, info.name)
     if uid and uid != old_uid:
-        if info.request.method == "PATCH":
-            error = errors.invalid_field("metadata.uid", uid, "field is immutable")
-            raise errors.invalid_object(info.kind, info.name, [error])
-        detail = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}"
-        raise errors.conflict(info.kind, info.name, detail)
+        error = errors.invalid_field("metadata.uid", uid, "field is immutable")
+        raise errors.invalid_object(info.kind, info.name, [error])
 
 
 def _restore_protected_fields(info: RequestInfo, old: Object, new: Object) -> Object:

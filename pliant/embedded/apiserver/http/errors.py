@@ -18,13 +18,29 @@ def not_found(kind: Kind, name: str) -> NotFound:
     return NotFound(404, "NotFound", f'{kind.qualified_name} "{name}" not found', details=_status_details(kind, name))
 
 
+def namespace_not_found(name: str) -> NotFound:
+    return NotFound(404, "NotFound", f'namespaces "{name}" not found', details={"name": name, "kind": "namespaces"})
+
+
 def path_not_found() -> NotFound:
     return NotFound(404, "NotFound", "the server could not find the requested resource")
 
 
-def already_exists(kind: Kind, name: str) -> AlreadyExists:
+def already_exists(kind: Kind, name: str, *, is_terminating: bool = False, is_generated: bool = False) -> AlreadyExists:
     message = f'{kind.qualified_name} "{name}" already exists'
+    if is_generated:
+        message += ", the server was not able to generate a unique name for the object"
+    if is_terminating:
+        message = f"object is being deleted: {message}"
     return AlreadyExists(409, "AlreadyExists", message, details=_status_details(kind, name))
+
+
+def precondition_failed(kind: Kind, name: str, detail: str) -> Conflict:
+    """Return the Conflict of a deletion, in which API servers name the kind instead of the resource."""
+    title = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+    details = {**_status_details(kind, name), "kind": kind.kind}
+    message = f'Operation cannot be fulfilled on {title} "{name}": {detail}'
+    return Conflict(409, "Conflict", message, details=details)
 
 
 def conflict(kind: Kind, name: str, detail: str = "", subresource_suffix: str = "") -> Conflict:

@@ -51,8 +51,7 @@ def _apply_operation(document: Any, operation: dict[str, Any]) -> None:
             parent, key = _find_value(document, path)
             del parent[key]
         case "replace":
-            parent, key = _find_value(document, path)
-            parent[key] = deep_copy(_operation_value(operation))
+            _replace_value(document, path, deep_copy(_operation_value(operation)))
         case "move":
             source = _parse_pointer(operation, "from")
             if path[: len(source)] == source and path != source:
@@ -60,8 +59,7 @@ def _apply_operation(document: Any, operation: dict[str, Any]) -> None:
             parent, key = _find_value(document, source)
             _insert_value(document, path, parent.pop(key))
         case "copy":
-            parent, key = _find_value(document, _parse_pointer(operation, "from"))
-            _insert_value(document, path, deep_copy(parent[key]))
+            _insert_value(document, path, deep_copy(_copied_value(document, _parse_pointer(operation, "from"))))
         case "test":
             parent, key = _find_value(document, path)
             if not is_json_equal(parent[key], _operation_value(operation)):
@@ -88,6 +86,26 @@ def _find_value(document: Any, path: list[str]) -> tuple[Any, Any]:
         parent = parent[key]
         key = _child_key(parent, segment, path)
     return parent, key
+
+
+def _replace_value(document: Any, path: list[str], value: Any) -> None:
+    """Replace a value, or add an absent member of an object, as API servers do."""
+    if len(path) > 1:
+        parent, key = _find_value(document, path[:-1])
+        if isinstance(parent[key], dict):
+            parent[key][path[-1]] = value
+            return
+    parent, key = _find_value(document, path)
+    parent[key] = value
+
+
+def _copied_value(document: Any, path: list[str]) -> Any:
+    """Return the value to copy, null for an absent member of an object, as API servers do."""
+    parent, key = _find_value(document, path[:-1])
+    container = parent[key]
+    if isinstance(container, dict):
+        return container.get(path[-1])
+    return container[_child_key(container, path[-1], path)]
 
 
 def _child_key(node: Any, segment: str, path: list[str]) -> Any:
