@@ -12,10 +12,8 @@ from pathlib import Path
 from tests.controlplane.cluster import started
 from tests.depth import SEED
 from tests.differential.campaign import Summary, run_campaign, shrink_finding
-from tests.differential.servers import ServerPair, server_pair
+from tests.differential.servers import APISERVER_FLAGS, ServerPair, server_pair
 from tests.differential.steps import Step
-
-APISERVER_FLAGS = ("--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000")
 
 
 def main() -> int:

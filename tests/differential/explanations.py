@@ -23,6 +23,8 @@ class Explanation:
     field: str = ".*"
     values: tuple[object, object] | None = None
     media: str = ".*"
+    real_value: object = None
+    """The answer of kube-apiserver, if any answer of the embedded server is intended."""
     ignoring: str = ""
     """A pattern: texts are explained if they differ only in it."""
 
@@ -34,6 +36,7 @@ class Explanation:
             and re.fullmatch(self.field, difference.field, re.DOTALL) is not None
             and re.fullmatch(self.media, step.media) is not None
             and (self.values is None or self.values == (difference.real, difference.embedded))
+            and self.real_value in (None, difference.real)
             and (not self.ignoring or self._is_ignored(difference))
         )
 
@@ -84,6 +87,31 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     ),
     Explanation(
         request="create with a `resourceVersion`", real="500", embedded="400", methods=("POST",), values=(500, 400)
+    ),
+    Explanation(
+        request="a path, group or version that is not served",
+        real="404 in plain text",
+        embedded="404 as a Status",
+        aspect="object",
+        field="",
+        real_value="404 page not found\n",
+    ),
+    Explanation(
+        request="a value that violates `oneOf`, `anyOf`, `allOf` or `not` of a CRD",
+        real="names no field",
+        embedded="names the field",
+        aspect="cause",
+        plurals="gadgets",
+        field=r"spec\.choice",
+        values=("<absent>", "FieldValueInvalid"),
+    ),
+    Explanation(
+        request="a service with an invalid name",
+        real="422, reports that no address can be allocated",
+        embedded="422, reports the name",
+        aspect="cause",
+        plurals="services",
+        field=r"metadata\.(name|generateName)|spec\.clusterIPs",
     ),
     Explanation(
         request="create of a CustomResourceDefinition",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from pliant.embedded.apiserver.http.in_process_transport import InProcessTranspo
 from pliant.embedded.apiserver.server import ApiServer
 from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.storage.store import Store
+from pliant.errors import AlreadyExists
 from pliant.kube.client import KubeClient
 from pliant.kube.client_config import create_transport
 from pliant.kube.resources import CRDS
@@ -24,6 +25,8 @@ from tests.differential.objects.custom import GADGETS_PATH, gadget_crd
 from tests.differential.sessions import Session
 from tests.differential.steps import Step
 
+APISERVER_FLAGS = ("--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000")
+_RUN_NUMBERS = count()
 _TRAINING_JOBS_PATH = "/apis/elasticdeeplearning.ai/v1/aitrainingjobs"
 
 
@@ -33,20 +36,20 @@ class ServerPair:
 
     real: Transport
     embedded: Transport
-    _numbers: count[int] = field(default_factory=count)
 
     async def prepare(self) -> None:
         """Install the CRDs and wait until both servers serve them."""
         for transport in (self.real, self.embedded):
             client = KubeClient(transport)
             await install_crds(client)
-            await client.create(CRDS, None, gadget_crd())
+            with suppress(AlreadyExists):
+                await client.create(CRDS, None, gadget_crd())
             for path in (GADGETS_PATH, _TRAINING_JOBS_PATH):
                 await _wait_served(transport, path)
 
     async def run(self, steps: Sequence[Step]) -> AsyncIterator[StepResult]:
         """Send a sequence to both servers, in new namespaces; yield the answers."""
-        run = f"x{next(self._numbers)}"
+        run = f"x{next(_RUN_NUMBERS)}"
         there, here = Session(self.real, run), Session(self.embedded, run)
         await asyncio.gather(there.prepare(), here.prepare())
         watches = [step for step in steps if step.method == "WATCH"]

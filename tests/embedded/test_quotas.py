@@ -11,9 +11,9 @@ from pliant.embedded.apiserver.quota.limit_ranger import LimitRanger
 from pliant.embedded.apiserver.quota.quota_admission import QuotaAdmission
 from pliant.errors import Forbidden
 from pliant.kube.resources import PODS, RESOURCE_QUOTAS
-from tests.controlplane.exchange import TABLE
 from tests.controlplane.quota_answers import answer_case, recorded_answers
 from tests.controlplane.quota_cases import CASES, Case, container, limit_range, pod, quota
+from tests.differential.steps import TABLE
 from tests.embedded.serving import WIDGETS, Served, create_widget_crd, serving, widget
 from tests.virtual_time import on_virtual_time
 

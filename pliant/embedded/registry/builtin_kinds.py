@@ -166,5 +166,7 @@ def _builtin_schema(kind: str, conversion: KindConversion | None = None) -> Sche
         if conversion is None
         else to_served_schema(load_kubernetes_schema(kind), conversion)
     )
+    if kind == "CustomResourceDefinition":  # validate_crd requires versions, with the causes of kube-apiserver
+        openapi["properties"]["spec"]["required"].remove("versions")
     add_schema_rules(openapi, EXTRA_SCHEMA_KEYWORDS.get(kind, {}))
     return Schema(openapi, _NAME_RULES.get(kind, DNS_SUBDOMAIN_RULE), is_builtin=True)

@@ -173,6 +173,11 @@ def apply_crd_defaults(crd: Object, old: Object | None) -> None:
 
 def validate_crd(crd: Object, old: Object | None) -> list[FieldError]:
     """Return the errors that prevent the kinds of a CRD from being served."""
+    if not crd["spec"].get("versions"):
+        problem = "Invalid value: must have exactly one version marked as storage version"
+        stored = "Invalid value: must have at least one stored version"
+        fields = {"spec.versions": problem, "status.storedVersions": stored}
+        return [FieldError(field, FieldErrorType.INVALID.cause, text) for field, text in fields.items()]
     for index, version in enumerate(crd["spec"]["versions"]):
         openapi = (version.get("schema") or {}).get("openAPIV3Schema")
         if errors := list(_find_keyword_errors(openapi, f"spec.versions[{index}].schema.openAPIV3Schema")):

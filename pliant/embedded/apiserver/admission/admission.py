@@ -58,6 +58,15 @@ _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOnc
 _REQUIRED_EVENT_FIELDS = ("eventTime", "reportingController", "reportingInstance", "action", "reason")
 _MAX_EVENT_FIELD_BYTES = {"reportingInstance": 128, "action": 128, "reason": 128, "note": 1024}
 _DEPRECATED_EVENT_SUFFIXES = ("Source", "FirstTimestamp", "LastTimestamp", "Count")
+_VALIDATED_WITH_ERRORS = frozenset(
+    {
+        *("pods", "services", "secrets", "configmaps", "persistentvolumeclaims", "namespaces", "serviceaccounts"),
+        *("events", "endpointslices.discovery.k8s.io", "poddisruptionbudgets.policy", "leases.coordination.k8s.io"),
+        *(f"{plural}.rbac.authorization.k8s.io" for plural in ("roles", "clusterroles")),
+        *(f"{plural}.rbac.authorization.k8s.io" for plural in ("rolebindings", "clusterrolebindings")),
+        "priorityclasses.scheduling.k8s.io",
+    }
+)
 
 
 class Admission:
@@ -100,8 +109,8 @@ class Admission:
     ) -> list[FieldError]:
         """Set the defaults of an object in place, and return its errors; `mutate` may change the object in between.
 
-        The validators of custom kinds run only if the schema finds no errors. Built-in kinds have been read as typed
-        objects, so that their validators can rely on the types of all fields.
+        Most validators run only if the schema finds no errors. Those of `_VALIDATED_WITH_ERRORS` can rely on the types
+        of all fields, because such objects have been read as typed objects, but not on required fields.
         """
         errors: list[FieldError] = []
         if kind.resource_key in DEFERRED_DEFAULTERS and not obj.get("spec"):
@@ -113,6 +122,8 @@ class Admission:
                 errors += validate_scale_fields(kind, obj)
             if kind.is_custom and (errors := _validate_custom_object(kind.schema, obj, old, errors)):
                 return errors
+        if errors and not kind.is_custom and kind.qualified_name not in _VALIDATED_WITH_ERRORS:
+            return errors
         if not kind.is_custom:
             fill_zero_values(kind.api_version, kind.kind, obj)
         if (set_defaults := self._defaulters.get(kind.resource_key)) is not None:

@@ -66,10 +66,9 @@ def check_and_prune(info: RequestInfo, obj: Object) -> list[str]:
     if info.namespace and metadata.get("namespace") not in (None, "", info.namespace):
         message = "the namespace of the provided object does not match the namespace sent on the request"
         raise errors.bad_request(message)
-    if info.name and metadata.get("name") != info.name:
-        message = (
-            f"the name of the object ({metadata.get('name') or ''}) does not match the name on the URL ({info.name})"
-        )
+    name = metadata.get("name") or ""
+    if info.name and name != info.name and (name or not is_apply_patch(info)):
+        message = f"the name of the object ({name}) does not match the name on the URL ({info.name})"
         raise errors.bad_request(message)
     mode = info.query_text("fieldValidation") or "Warn"
     unknown = kind.schema.prune(obj) if kind.schema is not None else []

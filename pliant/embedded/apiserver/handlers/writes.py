@@ -181,6 +181,8 @@ class ObjectWriter:
                 self._authorizer.require_create(info)
                 new = apply_request.new_object()
                 _require_no_uid(info, new)
+                if not new["metadata"].get("name"):
+                    raise errors.bad_request(f"the name of the object ({info.name} based on URL) was undeterminable")
                 read_typed(info, new)
                 admitter = self._plugins.admitter(info, transaction, Operation.CREATE, obj=new, warnings=warnings)
                 record = self.add_object(transaction, info.kind, info.namespace, new, admitter)

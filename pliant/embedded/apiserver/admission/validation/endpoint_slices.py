@@ -18,12 +18,14 @@ _MAX_ADDRESSES: Final = 100
 
 
 def set_endpoint_slice_defaults(endpoint_slice: Object, old: Object | None) -> None:
-    for port in endpoint_slice.get("ports") or ():
+    for port in endpoint_slice.get("ports") or ():  # Endpoints have none at this level
         port.setdefault("name", "")
         port.setdefault("protocol", "TCP")
 
 
 def validate_endpoint_slice(endpoint_slice: Object, old: Object | None) -> list[FieldError]:
+    if endpoint_slice.get("kind") != "EndpointSlice":
+        return []  # Endpoints, which are stored as slices
     kind = endpoint_slice.get("addressType") or ""
     errors: list[FieldError] = []
     if not kind:

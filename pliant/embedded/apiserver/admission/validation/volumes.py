@@ -155,8 +155,6 @@ def _validate_projected(content: Object, path: str) -> Iterator[FieldError]:
                 if target and target in paths:
                     yield invalid_field(path, target, "conflicting duplicate paths")
                 paths.add(target)
-        if not present:
-            yield required_field(source_path, "must specify at least one source")
         if len(present) > 1:
             yield forbidden_field(source_path, "may not specify more than 1 volume type per source")
 

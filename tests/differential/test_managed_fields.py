@@ -1,9 +1,8 @@
-"""Two managers who apply, force and patch at random leave the same objects and owners on both servers."""
+"""Two managers apply, force and patch at random: objects, managed fields and conflicts are the same on both servers."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import re
 from typing import Any
@@ -21,12 +20,12 @@ from pliant.kube.client_config import create_transport
 from pliant.kube.transport.base import APPLY_PATCH, MERGE_PATCH, Request, Transport
 from pliant.runtime.clock import SystemClock
 from tests.controlplane.cluster import ControlPlane
+from tests.depth import SEED
 
 pytestmark = pytest.mark.real
 
 IN = "/api/v1/namespaces/default"
 JOBS = "/apis/elasticdeeplearning.ai/v1/namespaces/default/aitrainingjobs"
-SEED = int(os.environ.get("PLIANT_SEED", "7"))
 STEPS = 300
 _WHEN = re.compile(r" at \d{4}-[0-9T:-]+Z")
 
@@ -42,22 +41,22 @@ async def test_owners_are_the_same_on_both_servers(plane: ControlPlane) -> None:
             for number in range(STEPS):
                 step = _step(chance)
                 answers = [await _answer(server, step) for server in (real, InProcessTransport(api))]
-                assert answers[0] == answers[1], f"step {number}: {step}"
+                assert answers[0] == answers[1], f"seed {SEED}, step {number}: {step}"
     finally:
         await real.aclose()
 
 
 async def _wait_served(server: Transport) -> None:
-    """Wait for a new kind, which a real server serves a moment later."""
+    """Return when a new kind is served, which the real server does a moment later."""
     for _ in range(200):
         if (await server.send(Request(method="GET", path=JOBS))).status == 200:
             return
         await asyncio.sleep(0.1)
-    raise AssertionError("a new kind is not served")
+    raise AssertionError(f"{JOBS} is not served")
 
 
 def _step(chance: random.Random) -> Request:
-    """Something that somebody wants of one of three objects."""
+    """Return a random request for one of three objects."""
     if chance.random() < 0.3:
         return _random_job(chance)
     is_service = chance.random() < 0.4
@@ -88,7 +87,7 @@ def _step(chance: random.Random) -> Request:
 
 
 def _random_job(chance: random.Random) -> Request:
-    """Something that somebody wants of a custom object; its status is another endpoint's."""
+    """Return a random request for a custom object."""
     body: dict[str, Any] = {"apiVersion": "elasticdeeplearning.ai/v1", "kind": "AITrainingJob"}
     body["metadata"] = {"name": "j", "labels": {key: chance.choice("12") for key in _random_subset(chance, "pq")}}
     container = {"name": "aitj-main", "image": chance.choice("xy"), "command": ["true"]}

@@ -1,0 +1,24 @@
+"""Sequences of requests to which both servers give the same answers."""
+
+from __future__ import annotations
+
+from tests.differential.steps import Step
+from tests.differential.table import (
+    crds,
+    custom,
+    debugging,
+    discovery,
+    found,
+    kinds,
+    lists,
+    pods,
+    services,
+    verbs,
+    workloads,
+)
+
+SEQUENCES: dict[str, list[Step]] = {
+    name: steps
+    for module in (verbs, lists, pods, services, kinds, workloads, debugging, custom, crds, discovery, found)
+    for name, steps in module.SEQUENCES.items()
+}
