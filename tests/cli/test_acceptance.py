@@ -210,8 +210,7 @@ def test_a_job_that_fails_at_once_says_so_at_once(user: OrdinaryUser) -> None:
     done = user.run("run", user.write("job.yaml", text))
     assert done.code == 1
     assert re.search(
-        r"✘ demo failed after \S+, 2 restarts: worker-0 exited with code 127: .*; the program cannot start",
-        done.err,
+        r"✘ demo failed after \S+, 2 restarts: worker-0 exited with code 127: .*; the program cannot start", done.err
     )
     assert "root cause: pod demo-worker-0, container aitj-worker" in done.err
     assert "no-such-program: not found" in done.err

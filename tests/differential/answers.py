@@ -19,8 +19,10 @@ _ADDRESSES = frozenset({"clusterIP", "clusterIPs"})
 _REASONS_WITH_MESSAGE = frozenset({"NotFound", "AlreadyExists", "Conflict"})
 """Reasons whose messages are compared; people read them, and other messages report how a program read its input."""
 _VALUES_OF_SERVER = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<=record \()\d+|(?<=precondition \()\d+")
+_UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _AGE = re.compile(r"(\d+[smhd])+|<unknown>|<invalid>")
 _CLUSTER_IP = re.compile(r"10\.96\.\d+\.\d+")
+_NODE_PORT = re.compile(r":3[0-2]\d{3}/")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _GENERATED_NAME = re.compile(r"\b(zz-|Bad_|x{58,60})[bcdfghjklmnpqrstvwxz2456789]{5}(?![a-z0-9])")
 _UNEVALUATED_RULES = "<nil>"
@@ -59,12 +61,13 @@ def normalize_body(body: Any, run: str) -> Any:
             result = _normalize(body)
         case _:
             return body
-    text = _GENERATED_NAME.sub("<generated>", json.dumps(result).replace(run, "{run}"))
+    text = _UID.sub("<uid>", json.dumps(result).replace(run, "{run}"))
+    text = _GENERATED_NAME.sub("<generated>", text)
     result = json.loads(text)
     if "<generated>" in text and isinstance(result, dict):
         for rows in (result.get("items"), result.get("rows")):
             if isinstance(rows, list):
-                rows.sort(key=json.dumps)
+                rows.sort(key=lambda row: json.dumps(row, sort_keys=True))
     return result
 
 
@@ -111,6 +114,8 @@ def _normalize_table(table: dict[str, Any]) -> dict[str, Any]:
 def _without_age(cell: Any) -> Any:
     if isinstance(cell, str) and _CLUSTER_IP.fullmatch(cell):
         return _PRESENT
+    if isinstance(cell, str):
+        cell = _NODE_PORT.sub(":<port>/", cell)
     is_time = isinstance(cell, str) and (_AGE.fullmatch(cell) or _TIME.fullmatch(cell))
     return "<age>" if is_time else cell
 

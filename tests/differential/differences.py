@@ -47,7 +47,7 @@ class StepResult:
 
 def compare_answers(real: Answer, embedded: Answer) -> list[Difference]:
     """Return all differences; a different code or reason hides the others."""
-    if real.code != embedded.code:
+    if real.code != embedded.code or CRASHED in (real.code, embedded.code):
         causes = [_causes_text(answer) for answer in (real, embedded)]
         return [Difference("code", causes[0] or causes[1], real.code, embedded.code)]
     if real.is_failure and embedded.is_failure:

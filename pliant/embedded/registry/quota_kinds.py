@@ -31,10 +31,19 @@ def _quota_kind(kind: str, columns: tuple[TableColumn, ...], **kind_fields: Any)
         kind=kind,
         namespaced=True,
         list_kind=f"{kind}List",
-        schema=Schema(partial(load_kubernetes_schema, kind), is_builtin=True),
+        schema=Schema(partial(_load_schema, kind), is_builtin=True),
         columns=columns,
         **kind_fields,
     )
+
+
+def _load_schema(kind: str) -> dict[str, Any]:
+    """Return the schema without the required fields of limits, which the validation reports in another way."""
+    schema = load_kubernetes_schema(kind)
+    if kind == "LimitRange":
+        schema["properties"]["spec"].pop("required", None)
+        schema["properties"]["spec"]["properties"]["limits"]["items"].pop("required", None)
+    return schema
 
 
 def _usage_cell(*, of_limits: bool) -> Any:

@@ -46,20 +46,36 @@ def number_validators(schema: Mapping[str, Any]) -> list[Validator]:
 
 
 def list_validators(schema: Mapping[str, Any], item_validator: Validator | None) -> list[Validator]:
+    """Return one validator: the number of items hides no errors of items, and only these hide equal items."""
     validators: list[Validator] = []
+    unique: Validator | None = None
     min_items, max_items = schema.get("minItems"), schema.get("maxItems")
     if min_items is not None or max_items is not None:
         validators.append(_item_count_validator(min_items or 0, max_items))
     if item_validator is not None:
         validators.append(_each_item_validator(item_validator))
     if schema.get("uniqueItems") or schema.get("x-kubernetes-list-type") == "set":
-        validators.append(_unique_items_validator(lambda item: item))
+        unique = _unique_items_validator(lambda item: item)
     elif schema.get("x-kubernetes-list-type") == "map":
         key_fields = tuple(schema.get("x-kubernetes-list-map-keys", ()))
-        validators.append(
-            _unique_items_validator(lambda item: {name: item[name] for name in key_fields if name in item})
-        )
-    return validators
+        unique = _unique_items_validator(lambda item: {name: item[name] for name in key_fields if name in item})
+    if unique is None:
+        return validators
+    if not validators:
+        return [unique]
+    return [_list_validator(validators, item_validator, unique)]
+
+
+def _list_validator(validators: Sequence[Validator], item_validator: Validator | None, unique: Validator) -> Validator:
+    def validate(value: Any) -> ValidationResult:
+        errors: list[FieldErrorBuilder] = []
+        for check in validators:
+            errors += check(value) or ()
+        if item_validator is None or all(item_validator(item) is None for item in value):
+            errors += unique(value) or ()
+        return errors or None
+
+    return validate
 
 
 def enum_validator(allowed: Sequence[Any]) -> Validator:
@@ -159,11 +175,13 @@ def _unique_items_validator(key_of: Callable[[Any], Any]) -> Validator:
         if len(value) < 2:
             return None
         known_keys: set[Any] = set()
+        reported: set[Any] = set()  # API servers report each value once
         errors: list[FieldErrorBuilder] = []
         for index, item in enumerate(value):
             key = key_of(item)
             hashable = key if type(key) is str else msgspec.json.encode(key, order="deterministic")
-            if hashable in known_keys:
+            if hashable in known_keys and hashable not in reported:
+                reported.add(hashable)
                 errors.append(FieldErrorBuilder(FieldErrorType.DUPLICATE, key).prepend(index))
             known_keys.add(hashable)
         return errors or None

@@ -9,6 +9,13 @@ from typing import Any
 
 from tests.differential.objects.custom import gadget_crd, make_gadget_spec, make_gadget_status
 from tests.differential.objects.pods import make_pod_spec
+from tests.differential.objects.workloads import (
+    make_deployment,
+    make_job,
+    make_limit_range,
+    make_replica_set,
+    make_resource_quota,
+)
 from tests.differential.steps import OTHER_SPACE, RUN, SPACE
 
 Fields = dict[str, Any]
@@ -28,7 +35,7 @@ class KindExample:
     has_scale: bool = False
     weight: int = 2
     is_dry: bool = False
-    """Write with dryRun=All only, because stored objects would slow down the server."""
+    """Write with dryRun=All only: stored objects would slow down the server, or change what it admits."""
 
     @property
     def is_custom(self) -> bool:
@@ -234,6 +241,13 @@ EXAMPLES: tuple[KindExample, ...] = (
     KindExample(
         api_version="v1", kind="Namespace", plural="namespaces", make_fields=lambda rng: {}, namespaced=False, weight=1
     ),
+    KindExample(
+        api_version="v1", kind="ResourceQuota", plural="resourcequotas", make_fields=make_resource_quota, is_dry=True
+    ),
+    KindExample(api_version="v1", kind="LimitRange", plural="limitranges", make_fields=make_limit_range, is_dry=True),
+    KindExample(api_version="apps/v1", kind="Deployment", plural="deployments", make_fields=make_deployment, weight=3),
+    KindExample(api_version="apps/v1", kind="ReplicaSet", plural="replicasets", make_fields=make_replica_set),
+    KindExample(api_version="batch/v1", kind="Job", plural="jobs", make_fields=make_job, weight=3),
     KindExample(api_version="coordination.k8s.io/v1", kind="Lease", plural="leases", make_fields=_lease),
     KindExample(
         api_version="policy/v1",

@@ -61,6 +61,7 @@ _DEPRECATED_EVENT_SUFFIXES = ("Source", "FirstTimestamp", "LastTimestamp", "Coun
 _VALIDATED_WITH_ERRORS = frozenset(
     {
         *("pods", "services", "secrets", "configmaps", "persistentvolumeclaims", "namespaces", "serviceaccounts"),
+        "limitranges",
         *("events", "endpointslices.discovery.k8s.io", "poddisruptionbudgets.policy", "leases.coordination.k8s.io"),
         *(f"{plural}.rbac.authorization.k8s.io" for plural in ("roles", "clusterroles")),
         *(f"{plural}.rbac.authorization.k8s.io" for plural in ("rolebindings", "clusterrolebindings")),
@@ -116,6 +117,8 @@ class Admission:
         if kind.resource_key in DEFERRED_DEFAULTERS and not obj.get("spec"):
             obj["spec"] = {}  # the schema sets defaults of fields only where their object exists
         if kind.schema is not None:
+            if not kind.is_custom and "default" not in kind.schema.openapi["properties"].get("spec", {"default": None}):
+                obj.setdefault("spec", {})  # a struct in Go, whose fields have defaults
             kind.schema.default(obj)
             errors = kind.schema.validate(obj)
             if kind.is_custom:

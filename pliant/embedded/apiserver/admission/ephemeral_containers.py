@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from pliant.embedded.apiserver.admission.validation.names import validate_required_name
 from pliant.embedded.apiserver.http.errors import duplicate_value, forbidden_field, required_field
 from pliant.embedded.schema import FieldError
+from pliant.embedded.schema.metadata import DNS_LABEL_RULE
 from pliant.embedded.storage.stored_objects import Object
 
 _PATH: Final = "spec.ephemeralContainers"
@@ -44,6 +46,7 @@ def validate_ephemeral_containers(pod: Object, old: Object) -> Iterator[FieldErr
 
 
 def _validate_fields(container: Object, path: str, volumes: set[Any]) -> Iterator[FieldError]:
+    yield from validate_required_name(f"{path}.name", container.get("name") or "", DNS_LABEL_RULE)
     if not container.get("image"):
         yield required_field(f"{path}.image")
     for index, mount in enumerate(container.get("volumeMounts") or ()):

@@ -34,6 +34,7 @@ from pliant.runtime.clock import Clock
 PROTECTED_BUILTIN_NAMESPACES = ("default", "kube-public", "kube-system")
 """Namespaces that the server creates, and that cannot be deleted."""
 _RESOURCES_RETURNED_ON_DELETE = frozenset({"/pods", "/services", "/serviceaccounts", "/namespaces"})
+_JOBS = "jobs.batch"
 _PROPAGATION_POLICIES = ("Background", "Foreground", "Orphan")
 
 
@@ -109,6 +110,8 @@ def _parse_propagation_policy(info: RequestInfo, options_body: Mapping[str, Any]
     if policy and policy not in _PROPAGATION_POLICIES:
         error = errors.unsupported_value("propagationPolicy", policy, _PROPAGATION_POLICIES)
         raise errors.invalid_options("DELETE", error)
+    if not policy and orphan is None and info.kind.qualified_name == _JOBS:
+        return "Orphan"  # the default of batch/v1; kubectl always names a policy
     return policy or ("Orphan" if orphan else "")
 
 

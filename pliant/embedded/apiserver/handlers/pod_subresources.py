@@ -32,11 +32,11 @@ async def bind_pod(store: Store, info: RequestInfo, plugins: AdmissionPlugins, c
     body = decode_object_body(info.request)
     name = info.name or object_field(body, "metadata").get("name")
     node = object_field(body, "target").get("name")
-    if not (isinstance(name, str) and name and isinstance(node, str) and node):
-        raise bad_request("metadata.name, target.name: Required value: must be strings")
 
     def bind(transaction: Transaction) -> None:
         _require_namespace(transaction, info)
+        if not (isinstance(name, str) and name and isinstance(node, str) and node):
+            raise bad_request("metadata.name, target.name: Required value: must be strings")
         current = transaction.get(ObjectKey(PODS_RESOURCE_KEY, info.namespace, name))
         if current is None:
             raise not_found(info.kind, name)

@@ -52,6 +52,7 @@ async def update_scale(writer: ObjectWriter, info: RequestInfo) -> Reply:
 
 def to_scale(kind: Kind, obj: Object) -> dict[str, Any]:
     paths, metadata = _scale_paths(kind), obj["metadata"]
+    replicas = get_field_at(obj, paths.spec_replicas) or 0
     fields = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     status: dict[str, Any] = {"replicas": get_field_at(obj, paths.status_replicas) or 0}
     if paths.label_selector and (selector := get_field_at(obj, paths.label_selector)):
@@ -60,7 +61,7 @@ def to_scale(kind: Kind, obj: Object) -> dict[str, Any]:
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {field: metadata[field] for field in fields if field in metadata},
-        "spec": {"replicas": get_field_at(obj, paths.spec_replicas) or 0},
+        "spec": {"replicas": replicas} if replicas else {},  # 0 is omitted, as by API servers
         "status": status,
     }
 

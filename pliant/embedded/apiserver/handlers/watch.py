@@ -14,6 +14,7 @@ from pliant.embedded.apiserver.handlers.list_options import validate_list_option
 from pliant.embedded.apiserver.http.negotiation import PARTIAL_METADATA, TABLE
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import encode_served_object, join_into_chunks, status_from_error
+from pliant.embedded.apiserver.protobuf.typed_objects import fill_zero_values
 from pliant.embedded.storage.object_index import ObjectIndex
 from pliant.embedded.storage.stored_objects import ObjectChange, StoredObject, encode_object, to_stored_object
 from pliant.errors import Gone
@@ -125,10 +126,13 @@ class _WatchStream:
         if annotations:
             metadata["annotations"] = annotations
         bookmark = {"kind": self._info.kind.kind, "apiVersion": self._info.kind.api_version, "metadata": metadata}
+        if not self._info.kind.is_custom:
+            fill_zero_values(self._info.kind.api_version, self._info.kind.kind, bookmark)
         if self._is_table:
-            bookmark |= {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "columnDefinitions": [], "rows": []}
+            table = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "columnDefinitions": [], "rows": []}
+            bookmark = {**table, "metadata": metadata}
         elif self._is_metadata:
-            bookmark |= {"kind": PARTIAL_METADATA, "apiVersion": "meta.k8s.io/v1"}
+            bookmark = {"kind": PARTIAL_METADATA, "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
         return _encode_watch_line("BOOKMARK", encode_object(bookmark))
 
 

@@ -226,6 +226,8 @@ class ObjectWriter:
         metadata = obj.setdefault("metadata", {})
         version = str(metadata.get("resourceVersion") or "")
         _require_active_namespace(transaction, kind, namespace, metadata)
+        if kind.resource_key == PODS_RESOURCE_KEY:  # before it has a generated name, as errors show
+            set_pod_priority(transaction, kind, obj)
         self._assign_name(transaction, kind, namespace, metadata)
         for field in (*_SERVER_OWNED_METADATA, "resourceVersion"):
             metadata.pop(field, None)
@@ -235,8 +237,6 @@ class ObjectWriter:
             metadata["generation"] = 1
         if kind.has_status:
             obj.pop("status", None)
-        if kind.resource_key == PODS_RESOURCE_KEY:
-            set_pod_priority(transaction, kind, obj)
         self._admit(kind, obj, None, admitter)
         if version.isdecimal() and int(version):
             raise errors.bad_request("resourceVersion should not be set on objects to be created")

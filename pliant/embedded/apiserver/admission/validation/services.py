@@ -80,6 +80,8 @@ def _validate_ports(spec: Object) -> Iterator[FieldError]:
             yield from names.validate_qualified_name(f"{path}.appProtocol", port["appProtocol"])
         if (protocol, number) in known_ports:
             yield duplicate_value(path, port)
+            if not node_port and spec.get("type") in _EXTERNAL_TYPES:  # both would get the same one
+                yield duplicate_value(f"{path}.nodePort", node_port)
         known_ports.add((protocol, number))
         if node_port and spec.get("type") not in _EXTERNAL_TYPES:
             yield forbidden_field(f"{path}.nodePort", f"may not be used when `type` is '{spec.get('type')}'")
