@@ -33,6 +33,7 @@ async def test_the_sequences_of_the_table_have_the_same_answers(kubeconfig) -> N
         await _require_no_findings(pair, summary)
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(900)
 async def test_random_sequences_have_the_same_answers(kubeconfig) -> None:  # type: ignore[no-untyped-def]
     async with server_pair(kubeconfig) as pair:
