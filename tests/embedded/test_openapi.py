@@ -35,6 +35,7 @@ def test_the_index_names_each_document_by_its_content(registry: KindRegistry) ->
     before = document_urls(registry)
     assert set(before) == {
         "api/v1",
+        "apis/admissionregistration.k8s.io/v1",
         "apis/apps/v1",
         "apis/batch/v1",
         "apis/apiextensions.k8s.io/v1",

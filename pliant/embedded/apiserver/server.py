@@ -30,6 +30,7 @@ from pliant.embedded.apiserver.http.negotiation import require_acceptable
 from pliant.embedded.apiserver.http.representations import to_accepted_reply
 from pliant.embedded.apiserver.http.request_info import RequestInfo, parse_request_path
 from pliant.embedded.apiserver.http.responses import error_response
+from pliant.embedded.apiserver.policies.plugin import PolicyAdmission
 from pliant.embedded.apiserver.quota.limit_ranger import LimitRanger
 from pliant.embedded.apiserver.quota.quota_admission import QuotaAdmission
 from pliant.embedded.apiserver.quota.usage_updates import QuotaUsageUpdater
@@ -75,7 +76,9 @@ class ApiServer:
         self.authorizer = Authorizer(store, authorization_mode)
         self._aggregator = ClusterRoleAggregator(store)
         write_authorizer = WriteAuthorizer(self.authorizer)
-        self.admission_plugins = AdmissionPlugins(LimitRanger(), QuotaAdmission())  # in the order of kube-apiserver
+        self.admission_plugins = AdmissionPlugins(  # in the order of kube-apiserver
+            LimitRanger(), PolicyAdmission(registry, self.authorizer), QuotaAdmission()
+        )
         self._writer = ObjectWriter(
             store, Admission(self._cluster_ips), self.admission_plugins, write_authorizer, clock, rng or random.Random()
         )

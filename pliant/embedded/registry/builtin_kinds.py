@@ -17,6 +17,7 @@ from pliant.embedded.registry.conversions import (
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.registry.pod_columns import POD_COLUMNS
 from pliant.embedded.registry.pod_schema_rules import PROTOCOL, pod_spec_rules
+from pliant.embedded.registry.policy_kinds import policy_kinds
 from pliant.embedded.registry.quota_kinds import quota_kinds
 from pliant.embedded.registry.schema_rules import SchemaRules, add_schema_rules
 from pliant.embedded.registry.tables import TableColumn
@@ -125,6 +126,7 @@ def builtin_kinds() -> tuple[Kind, ...]:
         _builtin_kind("scheduling.k8s.io", "PriorityClass", columns.PRIORITY_CLASS_COLUMNS, short_names=("pc",)),
         *workload_kinds(),
         *quota_kinds(),
+        *policy_kinds(),
         *rbac_kinds(),
         *review_kinds(),
         *pod_group_kinds(),

@@ -26,6 +26,7 @@ from pliant.embedded.apiserver.admission.validation.services import validate_ser
 from pliant.embedded.apiserver.admission.workloads import DEFERRED_DEFAULTERS, DEFERRED_VALIDATORS
 from pliant.embedded.apiserver.handlers.object_lifecycle import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
 from pliant.embedded.apiserver.http.errors import forbidden_field, invalid_field, required_field
+from pliant.embedded.apiserver.policies.deferred_rules import POLICY_DEFAULTERS, POLICY_VALIDATORS
 from pliant.embedded.apiserver.protobuf.typed_objects import fill_zero_values
 from pliant.embedded.apiserver.quota.limit_range_objects import set_limit_range_defaults, validate_limit_range
 from pliant.embedded.apiserver.quota.resource_quota_objects import validate_resource_quota
@@ -87,6 +88,7 @@ class Admission:
             CRDS_RESOURCE_KEY: apply_crd_defaults,
             **RBAC_DEFAULTERS,
             **DEFERRED_DEFAULTERS,
+            **POLICY_DEFAULTERS,
         }
         self._validators: dict[str, Callable[[Object, Object | None], list[FieldError]]] = {
             "/pods": validate_pod,
@@ -103,6 +105,7 @@ class Admission:
             CRDS_RESOURCE_KEY: validate_crd,
             **RBAC_VALIDATORS,
             **DEFERRED_VALIDATORS,
+            **POLICY_VALIDATORS,
         }
 
     def set_defaults_and_validate(

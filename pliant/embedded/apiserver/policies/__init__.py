@@ -1,0 +1,1 @@
+"""ValidatingAdmissionPolicies: rules in CEL that allow or deny writes of any kind."""
