@@ -39,7 +39,9 @@ class CountingTransport(InProcessTransport):
         super().__init__(api, user)
         self.writes: list[tuple[str, str]] = []
         self.fails_after: int | None = None
-        """The number of further writes before all requests fail, as for a process that was killed."""
+        """The number of further writes before all others fail, as for a process that was killed."""
+        self.loses_last_answer = False
+        """Whether the last write succeeds without an answer."""
 
     async def send(self, request: Request) -> Reply:
         if request.method != "GET" and "/events" not in request.path:
@@ -47,6 +49,9 @@ class CountingTransport(InProcessTransport):
                 raise Unreachable("killed")
             self.fails_after = None if self.fails_after is None else self.fails_after - 1
             self.writes.append((request.method, request.path))
+            if self.fails_after == 0 and self.loses_last_answer:
+                await super().send(request)
+                raise Unreachable("killed before the answer arrived")
         return await super().send(request)
 
 
