@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
 
@@ -20,15 +21,32 @@ def format_quantity(quantity: Quantity) -> str:
     >>> format_quantity("1.5Gi"), format_quantity("1000m"), format_quantity(0.5)
     ('1536Mi', '1', '500m')
     """
-    value, text = parse_quantity(quantity), str(quantity)
+    return format_amount(parse_quantity(quantity), suffix_family(quantity))
+
+
+class SuffixFamily(Enum):
+    """The family of the suffixes of a quantity, which its canonical form keeps."""
+
+    DECIMAL = "DecimalSI"
+    BINARY = "BinarySI"
+    EXPONENT = "DecimalExponent"
+
+
+def suffix_family(quantity: Quantity) -> SuffixFamily:
+    text = str(quantity)
+    if text.endswith("i"):
+        return SuffixFamily.BINARY
+    return SuffixFamily.EXPONENT if re.search(r"[eE][+-]?\d+\Z", text) else SuffixFamily.DECIMAL
+
+
+def format_amount(value: Fraction, family: SuffixFamily) -> str:
+    """Return the canonical form of a value."""
     if value == 0:
         return "0"
     # Binary suffixes need at least 1024; smaller values are written as decimal ones.
-    if text.endswith("i") and abs(value) >= 1024:
+    if family is SuffixFamily.BINARY and abs(value) >= 1024:
         return _format_binary(value)
-    if re.search(r"[eE][+-]?\d+\Z", text):
-        return _format_exponent(value)
-    return _format_decimal(value)
+    return _format_exponent(value) if family is SuffixFamily.EXPONENT else _format_decimal(value)
 
 
 def _format_binary(value: Fraction) -> str:

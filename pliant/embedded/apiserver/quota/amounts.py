@@ -3,51 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from enum import Enum
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from pliant.schemas.quantity import Quantity, parse_quantity
+from pliant.schemas.quantity_format import SuffixFamily, format_amount, suffix_family
 
 _NANOS: Final = 10**9
-_DECIMAL_SUFFIXES: Final = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
-_BINARY_SUFFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
-
-
-class QuantityFormat(Enum):
-    """The form of a quantity, which sums of quantities keep."""
-
-    DECIMAL = "DecimalSI"
-    BINARY = "BinarySI"
-    EXPONENT = "DecimalExponent"
 
 
 class Amount(NamedTuple):
-    """An amount in billionths of the unit of its resource."""
+    """An amount in billionths of the unit of its resource; sums of amounts keep the family of suffixes."""
 
     nanos: int
-    format: QuantityFormat = QuantityFormat.DECIMAL
+    family: SuffixFamily = SuffixFamily.DECIMAL
 
     def __str__(self) -> str:
-        if self.nanos == 0:
-            return "0"
-        whole, fraction = divmod(self.nanos, _NANOS)
-        if self.format is QuantityFormat.BINARY and not fraction and whole >= 1024:
-            return _shorten(whole, 1024, _BINARY_SUFFIXES)
-        if self.format is QuantityFormat.EXPONENT:
-            return _shorten(self.nanos, 1000, [f"e{power}" if power else "" for power in range(-9, 21, 3)])
-        return _shorten(self.nanos, 1000, _DECIMAL_SUFFIXES)
-
-
-def _shorten(number: int, base: int, suffixes: Iterable[str]) -> str:
-    """Divide a number by its base as long as the result is an integer; return it with its suffix."""
-    *smaller, largest = suffixes
-    for suffix in smaller:
-        quotient, remainder = divmod(number, base)
-        if remainder:
-            return f"{number}{suffix}"
-        number = quotient
-    return f"{number}{largest}"
+        return format_amount(Fraction(self.nanos, _NANOS), self.family)
 
 
 Amounts = dict[str, Amount]
@@ -64,13 +37,7 @@ def count_of(number: int) -> Amount:
 @lru_cache(maxsize=1024)
 def parse_amount(quantity: Quantity) -> Amount:
     """Return a quantity as an amount; raise ValueError if it is invalid."""
-    text = str(quantity)
-    quantity_format = QuantityFormat.DECIMAL
-    if text.endswith("i"):
-        quantity_format = QuantityFormat.BINARY
-    elif text[-1:].isdigit() and "e" in text.lower():
-        quantity_format = QuantityFormat.EXPONENT
-    return Amount(int(parse_quantity(quantity) * _NANOS), quantity_format)
+    return Amount(int(parse_quantity(quantity) * _NANOS), suffix_family(quantity))
 
 
 def parse_amounts(quantities: Mapping[str, Any] | None) -> Amounts:
@@ -87,14 +54,14 @@ def describe_amounts(amounts: Mapping[str, Amount]) -> str:
 
 
 def add(first: Mapping[str, Amount], second: Mapping[str, Amount]) -> Amounts:
-    """Return the sums of all resources of both; a zero takes the format of the other amount."""
+    """Return the sums of all resources of both; a zero takes the family of the other amount."""
     sums = dict(first)
     for name, amount in second.items():
         before = sums.get(name)
         if before is None or before.nanos == 0:
             sums[name] = amount
         else:
-            sums[name] = Amount(before.nanos + amount.nanos, before.format)
+            sums[name] = Amount(before.nanos + amount.nanos, before.family)
     return sums
 
 
@@ -105,7 +72,7 @@ def subtract_to_zero(first: Mapping[str, Amount], second: Mapping[str, Amount]) 
 
 
 def _difference(first: Amount, second: Amount) -> Amount:
-    return Amount(max(first.nanos - second.nanos, 0), first.format)
+    return Amount(max(first.nanos - second.nanos, 0), first.family)
 
 
 def maximum(first: Mapping[str, Amount], second: Mapping[str, Amount]) -> Amounts:
@@ -123,7 +90,7 @@ def select(amounts: Mapping[str, Amount], names: Iterable[str]) -> Amounts:
 
 
 def are_equal(first: Mapping[str, Amount], second: Mapping[str, Amount]) -> bool:
-    """Return whether the values are equal, in whatever format."""
+    """Return whether the values are equal, with whatever suffixes."""
     return first.keys() == second.keys() and all(first[name].nanos == second[name].nanos for name in first)
 
 
