@@ -53,6 +53,7 @@ VALUES: dict[str, Any] = {
 
 ERRORS = {
     "self.none": "no such key: none",
+    "(null).getDate()": "no such overload: getDate(null_type)",
     "self.list[9]": "index out of bounds: 9",
     "1 / (self.list[0] - 1)": "division by zero",
     "9223372036854775807 + self.list[0]": "integer overflow",
@@ -77,6 +78,7 @@ COMPILE_ERRORS = {
     "'a'.matches('(')": "invalid matches argument",
     "duration('x')": "invalid duration argument",
     "for": "reserved identifier: for",
+    "x {?": "Syntax error: missing ':' at '<EOF>'",
     "has(self)": "invalid argument to has() macro",
     "[1].all(1, true)": "argument must be a simple name",
     "'open": "Syntax error: token recognition error at: ''open'",

@@ -25,6 +25,7 @@ from pliant.embedded.cel.evaluation_steps import (
 )
 from pliant.embedded.cel.functions.declarations import Function
 from pliant.embedded.cel.functions.operators import has_field, select_field
+from pliant.embedded.cel.types import Type
 from pliant.embedded.cel.values import EvaluationError
 
 FindFunction = Callable[[str], Function | None]
@@ -92,7 +93,7 @@ class _Compiler:
     def _implementation(self, node: ast.Call) -> Callable[..., Any]:
         function = self._find_function(node.function)
         assert function is not None
-        if function.common is None and len(node.overloads) == 1 and not any(each.type.is_dyn for each in node.operands):
+        if function.common is None and len(node.overloads) == 1 and all(_is_known(each.type) for each in node.operands):
             return next(each.implementation for each in function.overloads if each.id == node.overloads[0])
         return function.select(node.overloads)
 
@@ -163,6 +164,11 @@ class _Compiler:
             return elements
 
         return append
+
+
+def _is_known(value: Type) -> bool:
+    """Return whether values certainly have this type; null is a value of many types."""
+    return not value.is_dyn and value.kind != "null" and all(map(_is_known, value.params))
 
 
 def _is_append(step: ast.Expression) -> bool:

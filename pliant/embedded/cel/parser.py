@@ -55,7 +55,7 @@ class _Parser:
 
     def _next(self) -> Token:
         token = self.token
-        self._index += 1
+        self._index += token.kind != "end"
         return token
 
     def _at(self, *texts: str) -> bool:
@@ -147,7 +147,7 @@ class _Parser:
         is_optional = self._accept("?") is not None
         name = self._next()
         if name.kind not in ("name", "escaped") or name.text in ("in", "true", "false", "null"):
-            self._index -= 1
+            self._index -= name.kind != "end"
             raise self.error(f"Syntax error: no viable alternative at input '.{name.text}'")
         field = name.text.strip("`")
         if is_optional:

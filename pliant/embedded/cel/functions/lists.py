@@ -18,6 +18,7 @@ from pliant.embedded.cel.values import (
     are_equal,
     compare,
     contains,
+    no_such_overload,
     type_of_value,
 )
 
@@ -156,6 +157,8 @@ def _some_non_zero(value: Any) -> OptionalValue:
 
 
 def _unwrap(optionals: list[OptionalValue]) -> list[Any]:
+    if not all(type(optional) is OptionalValue for optional in optionals):
+        raise no_such_overload()
     return [optional.value for optional in optionals if optional.is_set]
 
 
