@@ -61,6 +61,18 @@ def test_a_missing_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     )
 
 
+def test_a_missing_image(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = GOOD.replace("              image: python:3.12-slim\n", "")
+    assert text != GOOD
+    assert complaint(tmp_path, capsys, text) == (
+        "job.yaml:13:15: error: no image: the API server rejects the pod\n"
+        "   13 │             - name: aitj-worker\n"
+        "      │               ^ spec.replicaSpecs.worker.template.spec.containers[0].image"
+        " of AITrainingJob demo\n"
+        "  fix: add one, for example `image: python:3.12-slim`; local pods do not run it, but a cluster does\n"
+    )
+
+
 def test_commands_that_a_kind_supplies_are_not_missed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pod = "{template: {spec: {containers: [{name: mpi, image: mpi}]}}}"
     text = (

@@ -113,7 +113,25 @@ def _job_problems(manifest: Manifest, namespace: str) -> list[InputProblem]:
     if job is not None and not any(group.size for group in job.groups):
         path = ".".join(group_replicas_path(manifest.raw, job.groups[0].name)) if isinstance(spec, Mapping) else "spec"
         return [manifest.field_problem("the job has no replicas, so it would never end", path, "write 1 or more")]
-    return []
+    return _missing_image_problems(manifest, job) if job is not None else []
+
+
+def _missing_image_problems(manifest: Manifest, job: Job) -> list[InputProblem]:
+    """Return the containers without an image, in groups whose pods are not completed by the operator.
+
+    The schemas of pod templates do not require it, but every API server refuses such a pod.
+    """
+    fix = "add one, for example `image: python:3.12-slim`; local pods do not run it, but a cluster does"
+    return [
+        manifest.field_problem(
+            "no image: the API server rejects the pod", f"{group.path}.template.spec.{field}[{index}].image", fix
+        )
+        for group in job.groups
+        if not group.is_master
+        for field in ("initContainers", "containers")
+        for index, container in enumerate((group.template.get("spec") or {}).get(field) or ())
+        if not container.get("image")
+    ]
 
 
 def _spec_problem(manifest: Manifest, field: str, problem: str) -> InputProblem:
