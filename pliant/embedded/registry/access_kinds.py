@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 from pliant.embedded.registry.kinds import STANDARD_RESOURCE_VERBS, Kind
 from pliant.embedded.registry.tables import AGE_COLUMN, NAME_COLUMN, CellRenderer, TableColumn, field_cell, make_column
 from pliant.embedded.schema import Schema
-from pliant.embedded.schema.metadata import NameRule
+from pliant.embedded.schema.metadata import PATH_SEGMENT_RULE
 
 _RBAC_GROUP: Final = "rbac.authorization.k8s.io"
 _AUTHORIZATION_GROUP: Final = "authorization.k8s.io"
 _AUTHENTICATION_GROUP: Final = "authentication.k8s.io"
-_PATH_SEGMENT_RULE: Final = NameRule(
-    re.compile(r"(?!\.{1,2}$)[^/%]+"), 1000, "may not be '.' or '..', and may not contain '/' or '%'"
-)
 _STRING: Final = {"type": "string"}
 _ATOMIC: Final = {"x-kubernetes-list-type": "atomic"}
 _STRINGS: Final = {"type": "array", "items": _STRING, **_ATOMIC}
@@ -131,7 +127,7 @@ def _access_kind(
         kind=kind,
         namespaced=namespaced,
         list_kind=f"{kind}List",
-        schema=Schema(schema, _PATH_SEGMENT_RULE, is_builtin=True),
+        schema=Schema(schema, PATH_SEGMENT_RULE, is_builtin=True),
         columns=columns,
         verbs=verbs,
     )

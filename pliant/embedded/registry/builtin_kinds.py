@@ -23,7 +23,7 @@ from pliant.embedded.registry.schema_rules import SchemaRules, add_schema_rules
 from pliant.embedded.registry.tables import TableColumn
 from pliant.embedded.registry.workload_kinds import workload_kinds
 from pliant.embedded.schema import Schema
-from pliant.embedded.schema.metadata import DNS_LABEL_RULE, DNS_SUBDOMAIN_RULE, NameRule
+from pliant.embedded.schema.metadata import DNS_LABEL_RULE, DNS_SUBDOMAIN_RULE, PATH_SEGMENT_RULE, NameRule
 from pliant.schemas import load_kubernetes_schema
 
 _BUDGET_STATUS_COUNTS: Final = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
@@ -45,11 +45,15 @@ EXTRA_SCHEMA_KEYWORDS: Final[dict[str, SchemaRules]] = {
     "Secret": {"type": {"default": "Opaque"}},
     "PodDisruptionBudget": {"status": {"default": dict.fromkeys(_BUDGET_STATUS_COUNTS, 0)}},
     "Lease": {"spec.leaseDurationSeconds": {"minimum": 1}},
-    "CustomResourceDefinition": {"spec.scope": {"enum": ["Cluster", "Namespaced"]}},
 }
 """Keywords to add to the published schema, by kind and path; `[]` stands for the items of a list."""
 
-_NAME_RULES: Final[dict[str, NameRule]] = {"Namespace": DNS_LABEL_RULE, "Service": DNS_LABEL_RULE}
+_NAME_RULES: Final[dict[str, NameRule]] = {
+    "Namespace": DNS_LABEL_RULE,
+    "Service": DNS_LABEL_RULE,
+    "Event": PATH_SEGMENT_RULE,
+    "PodDisruptionBudget": PATH_SEGMENT_RULE,
+}
 _CLUSTER_SCOPED: Final = ("Namespace", "Node", "PriorityClass", "CustomResourceDefinition")
 _POD_SUBRESOURCES: Final = (
     *("status", "log", "binding", "eviction", "exec", "attach", "portforward", "ephemeralcontainers"),
@@ -168,7 +172,9 @@ def _builtin_schema(kind: str, conversion: KindConversion | None = None) -> Sche
         if conversion is None
         else to_served_schema(load_kubernetes_schema(kind), conversion)
     )
-    if kind == "CustomResourceDefinition":  # validate_crd requires versions, with the causes of kube-apiserver
-        openapi["properties"]["spec"]["required"].remove("versions")
+    if kind == "CustomResourceDefinition":  # validate_crd requires fields, with the causes of kube-apiserver
+        spec = openapi["properties"]["spec"]
+        for schema in (spec, spec["properties"]["names"], spec["properties"]["versions"]["items"]):
+            schema.pop("required", None)
     add_schema_rules(openapi, EXTRA_SCHEMA_KEYWORDS.get(kind, {}))
     return Schema(openapi, _NAME_RULES.get(kind, DNS_SUBDOMAIN_RULE), is_builtin=True)

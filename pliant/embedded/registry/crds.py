@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from pliant.embedded.registry.crd_fields import find_field_errors
 from pliant.embedded.registry.kinds import Kind, ScaleFieldPaths
 from pliant.embedded.registry.tables import DATE_AGE_COLUMN, NAME_COLUMN, TableColumn, parse_printer_column
 from pliant.embedded.schema import FieldError, FieldErrorType, Schema, deep_copy
@@ -41,9 +42,10 @@ _STRING_LIST_KEYWORDS = ("required", "x-kubernetes-list-map-keys")
 
 def set_crd_name_defaults(crd: dict[str, Any]) -> None:
     spec = crd["spec"]
-    names = spec["names"]
-    names.setdefault("singular", names["kind"].lower())
-    names.setdefault("listKind", f"{names['kind']}List")
+    names = spec.setdefault("names", {})
+    if names.get("kind"):
+        names.setdefault("singular", names["kind"].lower())
+        names.setdefault("listKind", f"{names['kind']}List")
     spec.setdefault("conversion", {"strategy": "None"})
 
 
@@ -76,6 +78,8 @@ def kinds_of_crd(crd: Mapping[str, Any]) -> tuple[Kind, ...]:
     """Return the served kinds of a CRD; raise InvalidSpec for the first invalid field."""
     spec = crd["spec"]
     names, group = spec["names"], spec["group"]
+    if not names.get("kind"):
+        raise InvalidSpec("spec.names.kind", "Required value")
     _require_names(crd["metadata"]["name"], group, names["plural"])
     if spec["scope"] not in ("Namespaced", "Cluster"):
         raise InvalidSpec(
@@ -173,11 +177,8 @@ def apply_crd_defaults(crd: Object, old: Object | None) -> None:
 
 def validate_crd(crd: Object, old: Object | None) -> list[FieldError]:
     """Return the errors that prevent the kinds of a CRD from being served."""
-    if not crd["spec"].get("versions"):
-        problem = "Invalid value: must have exactly one version marked as storage version"
-        stored = "Invalid value: must have at least one stored version"
-        fields = {"spec.versions": problem, "status.storedVersions": stored}
-        return [FieldError(field, FieldErrorType.INVALID.cause, text) for field, text in fields.items()]
+    if errors := find_field_errors(crd):
+        return errors
     for index, version in enumerate(crd["spec"]["versions"]):
         openapi = (version.get("schema") or {}).get("openAPIV3Schema")
         if errors := list(_find_keyword_errors(openapi, f"spec.versions[{index}].schema.openAPIV3Schema")):

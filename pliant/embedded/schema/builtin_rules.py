@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+_ITEMS_VALIDATED_BY_CODE = {"httpHeaders", "matchExpressions", "matchFields", "ownerReferences"}
+"""Lists whose items lack required fields: API servers report these by other paths or with other reasons."""
 _NEVER_ABSENT = ("boolean", "integer", "number")
 
 
@@ -21,8 +23,8 @@ def without_list_keys_and_numbers(schema: Mapping[str, Any]) -> dict[str, Any]:
         result["required"] = [
             name for name in schema.get("required", ()) if properties.get(name, {}).get("type") not in _NEVER_ABSENT
         ]
-        if "ownerReferences" in result["properties"]:  # validate_metadata names their fields by other paths
-            result["properties"]["ownerReferences"]["items"].pop("required", None)
+        for name in _ITEMS_VALIDATED_BY_CODE & result["properties"].keys():
+            result["properties"][name].get("items", {}).pop("required", None)
     for keyword in ("items", "additionalProperties"):
         if isinstance(schema.get(keyword), Mapping):
             result[keyword] = without_list_keys_and_numbers(schema[keyword])

@@ -58,6 +58,10 @@ DNS_1035_LABEL_RULE: Final = NameRule(
     "(e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')",
 )
 
+PATH_SEGMENT_RULE: Final = NameRule(
+    re.compile(r"(?!\.{1,2}$)[^/%]+"), 1000, "may not be '.' or '..', and may not contain '/' or '%'"
+)
+
 _NAME_PATTERN = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _QUALIFIED_NAME: Final = re.compile(_NAME_PATTERN)
 _LABEL_VALUE: Final = re.compile(rf"({_NAME_PATTERN})?")

@@ -128,6 +128,10 @@ def require_deletable(info: RequestInfo, current: StoredObject, options: DeleteO
             info.kind, current.key.name, detail + "The object might have been deleted and then recreated"
         )
     if options.resource_version and options.resource_version != str(current.version):
+        if info.kind.resource_key == NAMESPACES_RESOURCE_KEY:
+            detail = f"Precondition failed: ResourceVersion in precondition: {options.resource_version}, "
+            detail += f"ResourceVersion in object meta: {current.version}"
+            raise errors.conflict(info.kind, current.key.name, detail)
         detail = f"the ResourceVersion in the precondition ({options.resource_version}) does not match "
         detail += f"the ResourceVersion in record ({current.version}). The object might have been modified"
         raise errors.precondition_failed(info.kind, current.key.name, detail)

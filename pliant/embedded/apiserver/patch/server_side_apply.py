@@ -16,6 +16,9 @@ from pliant.embedded.storage.stored_objects import Object
 from pliant.kube.timestamps import format_timestamp
 from pliant.kube.transport.base import APPLY_PATCH
 
+_IDENTITY_FIELDS = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+"""Fields of metadata that stay, also if a manager who applied `metadata: {}` no longer does."""
+
 
 def is_apply_patch(info: RequestInfo) -> bool:
     return info.request.content_type.partition(";")[0].strip() == APPLY_PATCH
@@ -50,6 +53,8 @@ class ApplyRequest:
         result, entries = managed_fields.apply_to_live(
             live, self.desired, self.scope, self._managed_fields_entry(), force=self.force
         )
+        kept = {name: live["metadata"][name] for name in _IDENTITY_FIELDS if name in live["metadata"]}
+        result["metadata"] = {**(result.get("metadata") or {}), **kept}
         return result, managed_fields.encode_managed_fields(entries)
 
     def _managed_fields_entry(self) -> ManagedFieldsEntry:

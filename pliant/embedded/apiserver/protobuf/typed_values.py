@@ -92,10 +92,12 @@ def read_bytes(value: Any) -> Any:
 
 def read_quantity(value: Any) -> Any:
     """Return a quantity in its canonical form, such as 1536Mi for 1.5Gi."""
-    if value in (None, ""):
+    if value is None:
         return "0"
     if type(value) not in (str, int, float):
         raise mismatch(value, "a quantity such as 500m or 8Gi")
+    if type(value) is str:
+        value = value.strip()
     try:
         parse_quantity(value)
     except ValueError as error:
