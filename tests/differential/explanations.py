@@ -131,3 +131,9 @@ def find_explanation(step: Step, difference: Difference) -> Explanation | None:
 
 def unexplained(step: Step, differences: Sequence[Difference]) -> list[Difference]:
     return [each for each in differences if find_explanation(step, each) is None]
+
+
+def render_table() -> str:
+    """Return the rows of the table in docs/embedded.md."""
+    head = "| request | kube-apiserver | embedded |\n|---|---|---|\n"
+    return head + "".join(f"| {each.request} | {each.real} | {each.embedded} |\n" for each in EXPLANATIONS)

@@ -55,7 +55,8 @@ def mutate(rng: random.Random, obj: dict[str, Any]) -> dict[str, Any]:
     """Return a copy with one or two mutations."""
     result = copy.deepcopy(obj)
     for _ in range(rng.choice((1, 1, 1, 2))):
-        if rng.random() < 0.15:
+        # A service with a bad name gets no address, which hides its other errors.
+        if rng.random() < 0.15 and obj.get("kind") != "Service":
             result["metadata"] = {**result.get("metadata", {}), **copy.deepcopy(rng.choice(_METADATA))}
         else:
             _mutate_somewhere(rng, result)

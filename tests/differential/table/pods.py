@@ -111,6 +111,7 @@ SEQUENCES: dict[str, list[Step]] = {
     ],
     "binding and deletion": [
         Step("POST", _PODS, pod()),
+        Step("POST", f"{_ONE}/binding", {**_BINDING, "target": {"kind": "Node"}}),
         Step("POST", f"{_ONE}/binding", _BINDING),
         Step("POST", f"{_ONE}/binding", _BINDING),
         Step("PATCH", f"{_ONE}/status", _RUNNING, media=MERGE_PATCH),

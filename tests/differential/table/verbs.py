@@ -129,6 +129,15 @@ SEQUENCES: dict[str, list[Step]] = {
             media=APPLY_PATCH,
         ),
         Step("PATCH", _ONE, {"kind": "ConfigMap", "apiVersion": "v1"}, query={"fieldManager": "a"}, media=APPLY_PATCH),
+        Step("PATCH", _ONE, {**config_map(), "data": {"g": 8}}, query={"fieldManager": "bob"}, media=APPLY_PATCH),
+        Step("POST", _MAPS, config_map("created")),
+        Step(
+            "PATCH",
+            f"{_MAPS}/created",
+            {**config_map("created"), "data": {"a": "2"}},
+            query={"fieldManager": "ada"},
+            media=APPLY_PATCH,
+        ),
     ],
     "delete": [
         Step("POST", _MAPS, config_map()),

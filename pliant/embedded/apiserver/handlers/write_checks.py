@@ -51,6 +51,9 @@ def check_and_prune(info: RequestInfo, obj: Object) -> list[str]:
     if not kind.is_custom:  # built-in kinds may leave out their type, which the path contains
         obj["kind"] = obj.get("kind") or kind.kind
         obj["apiVersion"] = obj.get("apiVersion") or kind.api_version
+    if kind.is_custom and obj.get("apiVersion") == kind.api_version and obj.get("kind") not in (None, "", kind.kind):
+        error = errors.invalid_field("kind", obj["kind"], f"must be {kind.kind}")
+        raise errors.invalid_object(kind, info.name, [error])
     try:
         errors.require_type(obj, kind.api_version, kind.kind)
     except BadRequest as error:

@@ -269,6 +269,7 @@ class ObjectWriter:
         admitter.validate()
 
     def _assign_name(self, transaction: Transaction, kind: Kind, namespace: str, metadata: Object) -> None:
+        metadata.pop("namespace", None)
         if kind.namespaced:
             metadata["namespace"] = namespace
         prefix = metadata.get("generateName")
@@ -351,6 +352,7 @@ def _restore_protected_fields(info: RequestInfo, old: Object, new: Object) -> Ob
             metadata[field] = old["metadata"][field]
     _drop_unset_metadata(metadata)
     metadata["name"] = old["metadata"]["name"]
+    metadata.pop("namespace", None)
     if "namespace" in old["metadata"]:
         metadata["namespace"] = old["metadata"]["namespace"]
     return new
