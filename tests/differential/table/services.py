@@ -41,7 +41,7 @@ SEQUENCES: dict[str, list[Step]] = {
         _create(clusterIP="10.1.1.1"),
         _create(externalTrafficPolicy="Local"),
         Step("POST", _SERVICES, service("1x"), query={"dryRun": "All"}),
-        Step("POST", _SERVICES, service("Bad_Name")),
+        Step("POST", _SERVICES, service("a/b")),
     ],
     "update of a service": [
         Step("POST", _SERVICES, service()),
