@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from socket import socket
-from typing import Any, Protocol, TypeVar
 
 from pliant.embedded.agent.container.config import Mount
 from pliant.embedded.agent_supervisor import AgentSupervisor, CurrentPodNetworkSetup
@@ -19,26 +18,16 @@ from pliant.embedded.apiserver.auth.cluster_credentials import (
     ensure_serving_certificate,
     write_kubeconfig,
 )
-from pliant.embedded.apiserver.auth.users import CONTROLLERS_USER, SCHEDULER_USER, node_user, service_account_user
+from pliant.embedded.apiserver.auth.users import CONTROLLERS_USER, node_user, service_account_user
 from pliant.embedded.apiserver.authorization.authorizer import AuthorizationMode
 from pliant.embedded.apiserver.http.https_server import HttpsServer, bind_loopback_socket
 from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
 from pliant.embedded.apiserver.server import ApiServer
-from pliant.embedded.controllers.disruption_budgets import DisruptionBudgetController, DisruptionBudgetView
-from pliant.embedded.controllers.endpoint_slices import EndpointSliceController, KubernetesServiceController
-from pliant.embedded.controllers.gpu_health import GpuHealthController, discover_gpus
-from pliant.embedded.controllers.node_lifecycle import (
-    NodeLifecycleController,
-    replace_registered_nodes,
-    resolve_node_capacity,
-)
-from pliant.embedded.controllers.pod_gc import PodGarbageCollector
-from pliant.embedded.controllers.taints import NodeConditionTaintController, TaintEvictionController
-from pliant.embedded.controllers.volume_claims import VolumeClaimController, VolumeClaimView
-from pliant.embedded.controllers.workloads.manager import WorkloadManager
+from pliant.embedded.control_plane import run_control_plane
+from pliant.embedded.controllers.endpoint_slices import KubernetesServiceController
+from pliant.embedded.controllers.gpu_health import discover_gpus
+from pliant.embedded.controllers.node_lifecycle import resolve_node_capacity
 from pliant.embedded.kubelet.environment.base_environment import base_environment
-from pliant.embedded.kubelet.environment.config_objects import ConfigMetadataView
-from pliant.embedded.kubelet.environment.variables import CONFIG_MAP_KIND, SECRET_KIND
 from pliant.embedded.kubelet.kubelet import Kubelet
 from pliant.embedded.kubelet.logs.pod_logs import FileWatcher, PodLogStore
 from pliant.embedded.kubelet.logs.retained_logs import RetainedLogStore
@@ -59,33 +48,17 @@ from pliant.embedded.network.modes import (
     start_agent_for_mode,
 )
 from pliant.embedded.network.service_index import ServiceIndex
-from pliant.embedded.object_views import PodView, ServiceView
 from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.scheduler.gpu_allocation import GpuAllocator, assign_gpus_to_nodes
-from pliant.embedded.scheduler.pod_groups import POD_GROUP_RESOURCES, pod_group_informer
-from pliant.embedded.scheduler.scheduler import DEFAULT_SCHEDULER_NAME, Scheduler
 from pliant.embedded.storage.store import ChangeListener, Store
 from pliant.embedded.storage.stored_objects import StoredObject
-from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
-from pliant.kube.objects import Node
-from pliant.kube.resources import (
-    CONFIG_MAPS,
-    NODES,
-    PERSISTENT_VOLUME_CLAIMS,
-    POD_DISRUPTION_BUDGETS,
-    PODS,
-    SECRETS,
-    SERVICES,
-)
 from pliant.kube.transport.base import Transport
 from pliant.runtime.accept import raise_open_file_limit
 from pliant.runtime.clock import Clock, SystemClock
 
 API_PORT_FOR_PODS = 6443
 """Port at which pods reach the API server."""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,10 +86,6 @@ class ClusterConfig:
     @property
     def database_path(self) -> Path:
         return self.data_dir / "cluster.db"
-
-
-class BackgroundTask(Protocol):
-    async def run(self) -> None: ...
 
 
 class EmbeddedCluster:
@@ -225,72 +194,14 @@ class EmbeddedCluster:
                 else mode.api_address_for_pods(url)
             )
             kubernetes_service = KubernetesServiceController(client, api_address)
+            nodes = {
+                name: resolve_node_capacity(cpu=config.node_cpu, memory=config.node_memory, gpu=len(node_gpus))
+                for name, node_gpus in gpus.gpus_by_node.items()
+            }
             kubelet = await stack.enter_async_context(
-                _run_control_plane(config, dependencies, api, service_index, supervisor, kubernetes_service)
+                run_control_plane(nodes, dependencies, api, service_index, supervisor, kubernetes_service)
             )
             yield cls(api, config.data_dir / "kubeconfig", url, mode, kubelet)
-
-
-@asynccontextmanager
-async def _run_control_plane(
-    config: ClusterConfig,
-    dependencies: KubeletDependencies,
-    api: ApiServer,
-    service_index: ServiceIndex,
-    supervisor: AgentSupervisor,
-    kubernetes_service: KubernetesServiceController,
-) -> AsyncIterator[Kubelet]:
-    """Register the nodes, then run the scheduler, the controllers and the kubelet."""
-    client, clock, agent = dependencies.client, dependencies.clock, dependencies.agent
-    nodes = {
-        name: resolve_node_capacity(cpu=config.node_cpu, memory=config.node_memory, gpu=len(gpus))
-        for name, gpus in dependencies.gpus.gpus_by_node.items()
-    }
-    annotations = dependencies.filesystem.node_annotations
-    await replace_registered_nodes(client, nodes, agent.gateway_address, clock.now(), annotations)
-    scheduler_client = KubeClient(InProcessTransport(api, SCHEDULER_USER))
-    scheduler = Scheduler(scheduler_client, clock, PodEventRecorder(scheduler_client, clock, DEFAULT_SCHEDULER_NAME))
-    kubelet = Kubelet(dependencies, nodes)
-    taints, evictions = NodeConditionTaintController(client, clock), TaintEvictionController(client, clock)
-    pod_gc, slices = PodGarbageCollector(client, clock), EndpointSliceController(client, service_index)
-    budgets = DisruptionBudgetController(client, clock)
-    claims = VolumeClaimController(client, clock, dependencies.filesystem)
-    pod_handlers = (service_index, slices, kubelet, scheduler, evictions, pod_gc, budgets, claims)
-    gpu_health = GpuHealthController(client, clock, dependencies.gpus)
-    gpu_health.on_faults_changed = kubelet.publish_changed_statuses
-    pods = Informer(client, PODS, PodView, on_change=_combine_handlers(*(each.on_pod_change for each in pod_handlers)))
-    node_lifecycle = NodeLifecycleController(dependencies, kubelet, nodes, pods.store.all)
-    if (credentials := dependencies.filesystem.credentials) is not None:
-        node_lifecycle.on_heartbeat = credentials.renew_after_clock_jump
-    agent.on_lost, supervisor.on_restarted = node_lifecycle.on_agent_lost, node_lifecycle.on_agent_restarted
-    service_handlers = (service_index, slices, kubernetes_service)
-    node_handlers = (scheduler, taints, evictions, pod_gc, gpu_health, node_lifecycle)
-    config_watch = dependencies.config_watch
-    retained_logs = (dependencies.retained_logs,) if dependencies.retained_logs is not None else ()
-    informers: tuple[Informer[Any], ...] = (
-        pods,
-        Informer(
-            client, SERVICES, ServiceView, on_change=_combine_handlers(*(x.on_service_change for x in service_handlers))
-        ),
-        Informer(client, PERSISTENT_VOLUME_CLAIMS, VolumeClaimView, on_change=claims.on_claim_change),
-        Informer(client, POD_DISRUPTION_BUDGETS, DisruptionBudgetView, on_change=budgets.on_budget_change),
-        Informer(client, CONFIG_MAPS, ConfigMetadataView, on_change=config_watch.change_handler(CONFIG_MAP_KIND)),
-        Informer(client, SECRETS, ConfigMetadataView, on_change=config_watch.change_handler(SECRET_KIND)),
-        Informer(client, NODES, Node, on_change=_combine_handlers(*(each.on_node_change for each in node_handlers))),
-        *(pod_group_informer(each, scheduler_client, scheduler.pod_groups) for each in POD_GROUP_RESOURCES),
-    )
-    controllers: tuple[BackgroundTask, ...] = (
-        *(kubelet, supervisor, slices, budgets, kubernetes_service, claims, scheduler.pod_groups, *retained_logs),
-        WorkloadManager(client, clock, api.store),
-        *node_handlers,
-        *informers,
-    )
-    async with _run_in_background(each.run() for each in controllers):
-        for informer in informers:
-            await informer.wait_synced()
-        dependencies.services_synced.set()
-        dependencies.filesystem.remove_unknown_pod_files({pod.metadata.uid for pod in pods.store.all()})
-        yield kubelet
 
 
 async def _create_gpu_allocator(config: ClusterConfig) -> GpuAllocator:
@@ -318,29 +229,3 @@ async def _serve_https(
             config.data_dir / "kubeconfig", url=url, ca_certificate=certificate.ca_certificate, token=token
         )
         yield https_server, url
-
-
-@asynccontextmanager
-async def _run_in_background(tasks_to_run: Iterable[Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
-    """Run tasks until the block ends; a task that fails ends the block."""
-    try:
-        async with asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(task) for task in tasks_to_run]
-            try:
-                yield
-            finally:
-                for each in running:
-                    each.cancel()
-    except BaseExceptionGroup as group:
-        # An error of the caller's block is raised as it is, not as a group of one.
-        if len(group.exceptions) > 1:
-            raise
-        raise group.exceptions[0] from None
-
-
-def _combine_handlers(*handlers: Callable[[T | None, T | None], None]) -> Callable[[T | None, T | None], None]:
-    def handle(old: T | None, new: T | None) -> None:
-        for handler in handlers:
-            handler(old, new)
-
-    return handle

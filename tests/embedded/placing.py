@@ -9,7 +9,7 @@ from typing import Any
 
 from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
 from pliant.embedded.apiserver.server import ApiServer
-from pliant.embedded.cluster import BackgroundTask
+from pliant.embedded.control_plane import BackgroundTask
 from pliant.embedded.controllers.pod_gc import PodGarbageCollector
 from pliant.embedded.controllers.taints import NodeConditionTaintController, TaintEvictionController
 from pliant.embedded.kubelet.pods.event_recorder import PodEventRecorder
