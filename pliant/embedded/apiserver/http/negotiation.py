@@ -59,12 +59,13 @@ def accepted_format(accept: str) -> AcceptedFormat | None:
 def require_acceptable(kind: Kind, accept: str, *, is_watch: bool) -> None:
     """Raise `NotAcceptable` unless the client accepts a representation in which a kind is served."""
     accepted = accepted_format(accept)
+    if accepted is not None and accepted.representation is Representation.JSON:
+        return  # most requests: the descriptors of messages need not be loaded
     served = served_representations(kind, is_watch=is_watch)
     if accepted is None:
         raise not_acceptable(served)
-    if accepted.representation not in served and not (
-        accepted.representation is Representation.PROTOBUF and accepted.response_kind
-    ):
+    is_metadata_in_protobuf = accepted.representation is Representation.PROTOBUF and accepted.response_kind
+    if accepted.representation not in served and not is_metadata_in_protobuf:
         raise not_acceptable(served)
 
 
