@@ -6,6 +6,7 @@ from typing import Any
 
 from pliant.kube.resources import Resource
 
+_ADMISSION = "admissionregistration.k8s.io"
 _LABELS = {"app": "served"}
 _POD_SPEC: dict[str, Any] = {
     "restartPolicy": "Never",
@@ -100,7 +101,26 @@ _CLUSTER_KINDS: list[tuple[Resource, dict[str, Any]]] = [
     (
         Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False),
         _named(value=-5, globalDefault=False, preemptionPolicy="Never"),
-    )
+    ),
+    (
+        Resource(_ADMISSION, "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", namespaced=False),
+        _named(
+            spec={
+                "matchConstraints": {
+                    "resourceRules": [
+                        {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["endpoints"]}
+                    ]
+                },
+                "validations": [{"expression": "object.metadata.name != 'x'", "message": "not x"}],
+            }
+        ),
+    ),
+    (
+        Resource(
+            _ADMISSION, "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", namespaced=False
+        ),
+        _named(spec={"policyName": "served", "validationActions": ["Audit"]}),
+    ),
 ]
 
 OBJECTS: list[tuple[Resource, str | None, dict[str, Any]]] = [

@@ -192,7 +192,6 @@ func (c *clients) checkErrors(ctx context.Context) error {
 	stale := created.DeepCopy()
 	stale.ResourceVersion = "1"
 	_, conflict := maps.Update(ctx, stale, metav1.UpdateOptions{})
-	_, expired := maps.Watch(ctx, metav1.ListOptions{ResourceVersion: "999999999999"})
 	_, badSelector := maps.List(ctx, metav1.ListOptions{LabelSelector: "a in"})
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		latest, err := maps.Get(ctx, "errors", metav1.GetOptions{})
@@ -208,13 +207,8 @@ func (c *clients) checkErrors(ctx context.Context) error {
 		check.Refused("a name that exists", taken, apierrors.IsAlreadyExists),
 		check.Refused("an invalid name", invalid, apierrors.IsInvalid),
 		check.Refused("an old version", conflict, apierrors.IsConflict),
-		check.Refused("a version of the future", expired, isTooLargeVersion),
 		check.Refused("an invalid selector", badSelector, apierrors.IsBadRequest),
 	)
-}
-
-func isTooLargeVersion(err error) bool {
-	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsTimeout(err)
 }
 
 func (c *clients) checkPages(ctx context.Context) error {
