@@ -157,3 +157,15 @@ def test_an_installation_that_does_not_become_ready_is_rolled_back(
         programs.helm("install", CHART, f"./{CHART}", *broken, "--rollback-on-failure", "--wait", "--timeout", "5s")
     assert json.loads(programs.helm("list", "-o", "json")) == []
     client_results.record(CLIENT, "install --rollback-on-failure of a chart that does not become ready")
+
+
+def test_a_chart_with_an_ingress_fails_with_the_message_of_the_server(
+    programs: Programs, client_results: ClientResults
+) -> None:
+    values = ("-f", "values.json", "--set", "ingress.enabled=true")
+    for mode in ("--server-side=true", "--server-side=false"):
+        with pytest.raises(AssertionError, match="Ingress is not supported by the embedded cluster"):
+            programs.helm("install", CHART, f"./{CHART}", *values, mode)
+        programs.helm("uninstall", CHART, "--wait", "--timeout", f"{LIMIT_SECONDS - 5}s")
+    assert programs.kubectl("get", "deployments", "-o", "name", "-l", f"app.kubernetes.io/instance={CHART}") == ""
+    client_results.record(CLIENT, "install of a chart with an Ingress fails with the reason; uninstall")

@@ -45,7 +45,7 @@ def plan_frontend_of(manifest: Manifest) -> PlanFrontend | None:
 
 def check_runnable_locally(manifests: list[Manifest], kind_registry: KindRegistry, namespace: str) -> None:
     """Raise InvalidInput with all problems of the manifests for `pliant run`."""
-    served = {(kind.api_version, kind.kind) for kind in kind_registry.kinds()}
+    served = {(kind.api_version, kind.kind) for kind in kind_registry.kinds() if "create" in kind.verbs}
     problems = unserved_kind_problems(manifests, served)
     for manifest in manifests:
         kind = kind_registry.find_kind(manifest.api_version, manifest.kind)

@@ -21,6 +21,7 @@ from pliant.embedded.registry.policy_kinds import policy_kinds
 from pliant.embedded.registry.quota_kinds import quota_kinds
 from pliant.embedded.registry.schema_rules import SchemaRules, add_schema_rules
 from pliant.embedded.registry.tables import TableColumn
+from pliant.embedded.registry.unsupported_kinds import unsupported_kinds
 from pliant.embedded.registry.workload_kinds import workload_kinds
 from pliant.embedded.schema import Schema
 from pliant.embedded.schema.metadata import DNS_LABEL_RULE, DNS_SUBDOMAIN_RULE, PATH_SEGMENT_RULE, NameRule
@@ -135,6 +136,7 @@ def builtin_kinds() -> tuple[Kind, ...]:
         *review_kinds(),
         *pod_group_kinds(),
         *metrics_kinds(),
+        *unsupported_kinds(),
         _builtin_kind(
             "apiextensions.k8s.io",
             "CustomResourceDefinition",

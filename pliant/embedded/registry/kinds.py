@@ -63,6 +63,8 @@ class Kind:
     """Objects are stored in this version; other versions differ only in apiVersion."""
     conversion: KindConversion | None = None
     """Set if objects of this kind are stored as another kind."""
+    unsupported_message: str = ""
+    """Set if no object of this kind can exist: why, and what to use instead. Writes are refused with it."""
 
     @property
     def api_version(self) -> str:

@@ -38,9 +38,12 @@ def apply_server_side(kubectl: Kubectl) -> None:
 def apply_and_prune(kubectl: Kubectl) -> None:
     labels = {"prune": "here"}
     kubectl.apply(config_map("kept", labels), config_map("pruned", labels))
-    words = ("apply", "--prune", "-l", "prune=here", "--prune-allowlist=core/v1/ConfigMap", "-f", "-")
+    words = ("apply", "--prune", "-l", "prune=here", "-f", "-")
     assert "configmap/pruned pruned" in kubectl(*words, stdin=manifest(config_map("kept", labels)))
     assert kubectl("get", "cm", "-l", "prune=here", "-o", "name") == "configmap/kept\n"
+    kubectl.apply(config_map("pruned", labels))
+    listed = (*words, "--prune-allowlist=core/v1/ConfigMap")
+    assert "configmap/pruned pruned" in kubectl(*listed, stdin=manifest(config_map("kept", labels)))
 
 
 def apply_and_prune_a_set(kubectl: Kubectl) -> None:
@@ -55,7 +58,20 @@ def refuse_an_unknown_kind(kubectl: Kubectl) -> None:
     nothing: Object = {"apiVersion": "nowhere.org/v1", "kind": "Nothing", "metadata": {"name": "a"}}
     error = kubectl.error("apply", "-f", "-", stdin=manifest(nothing))
     assert 'no matches for kind "Nothing" in version "nowhere.org/v1"\nensure CRDs are installed first' in error
-    assert "error: failed to create ingress: " in kubectl.error("create", "ingress", "none", "--rule=a.org/*=a:80")
+
+
+def refuse_an_unsupported_kind(kubectl: Kubectl) -> None:
+    stateful_set = manifest({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "a"}, "spec": {}})
+    for words in (("apply",), ("apply", "--server-side"), ("create",), ("diff",), ("delete",)):
+        error = kubectl.error(*words, "-f", "-", stdin=stateful_set)
+        assert "StatefulSet is not supported by the embedded cluster: no controller runs it" in error, words
+    ingress = kubectl.error("create", "ingress", "none", "--rule=a.org/*=a:80")
+    assert "error: failed to create ingress: Ingress is not supported by the embedded cluster" in ingress
+    cron_job = kubectl.error("create", "cronjob", "none", "--image=none", "--schedule=* * * * *")
+    assert "error: failed to create cronjob: CronJob is not supported by the embedded cluster" in cron_job
+    assert kubectl("get", "statefulsets,ingresses,persistentvolumes", "--ignore-not-found") == ""
+    kubectl("get", "all")
+    assert "StatefulSet is not supported by the embedded cluster" in kubectl("explain", "statefulset")
 
 
 def validate_fields(kubectl: Kubectl) -> None:

@@ -102,8 +102,8 @@ def undeclared_fields_error(fields: Sequence[str]) -> BadRequest:
     return bad_request(f"failed to create typed patch object: {names}")
 
 
-def method_not_allowed() -> ApiError:
-    return ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+def method_not_allowed(message: str = "the server does not allow this method on the requested resource") -> ApiError:
+    return ApiError(405, "MethodNotAllowed", message)
 
 
 def unsupported_media_type(accepted: Sequence[str]) -> ApiError:

@@ -15,7 +15,7 @@ import msgspec
 _DOTTED_GROUPS = (
     *("admissionregistration.k8s.io", "apiextensions.k8s.io", "authentication.k8s.io", "authorization.k8s.io"),
     *("coordination.k8s.io", "discovery.k8s.io", "events.k8s.io", "meta.k8s.io", "metrics.k8s.io"),
-    *("rbac.authorization.k8s.io", "scheduling.k8s.io"),
+    *("networking.k8s.io", "rbac.authorization.k8s.io", "scheduling.k8s.io"),
 )
 _PACKAGES: Final = {
     **{group: group.partition(".")[0] for group in _DOTTED_GROUPS},
