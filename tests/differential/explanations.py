@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tests.differential.answers import CRASHED
 from tests.differential.differences import Difference
 from tests.differential.steps import Step
 
@@ -66,10 +67,10 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     Explanation(
         request="server-side apply of a value of a wrong type, or of an unknown field",
         real="500",
-        embedded="400, names the field",
+        embedded="400 or 422, names the field; or a conflict that it finds first",
         methods=("PATCH",),
         media="application/apply-patch.yaml",
-        values=(500, 400),
+        real_value=500,
     ),
     Explanation(
         request="an invalid `resourceVersion` in a get, list or watch",
@@ -77,6 +78,15 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         embedded="400",
         methods=("GET", "WATCH"),
         values=(500, 400),
+    ),
+    Explanation(
+        request="a page of a list with a selector, if no other object matches",
+        real="may have a token to continue",
+        embedded="has none",
+        aspect="object",
+        methods=("GET",),
+        field=r"metadata\.continue",
+        values=("<present>", "<absent>"),
     ),
     Explanation(
         request="a binding to a node without a name",
@@ -126,6 +136,9 @@ EXPLANATIONS: tuple[Explanation, ...] = (
 
 
 def find_explanation(step: Step, difference: Difference) -> Explanation | None:
+    """Return the rule that matches a difference; nothing explains a crash."""
+    if CRASHED in (difference.real, difference.embedded):
+        return None
     return next((each for each in EXPLANATIONS if each.matches(step, difference)), None)
 
 

@@ -18,6 +18,7 @@ _OPTIONS: tuple[dict[str, str], ...] = (
     {"fieldSelector": "nonsense"},
     {"limit": "2", "labelSelector": "all"},
     {"limit": "2", "labelSelector": "all", "continue": "{continue}"},
+    {"limit": "1", "labelSelector": "n=l1"},
     {"limit": "x"},
     {"limit": "-1"},
     {"continue": "nonsense"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,8 @@ from pliant.embedded.apiserver.admission.validation.pod_update import validate_p
 from pliant.embedded.schema import FieldError
 from pliant.embedded.storage.stored_objects import Object
 
+_IMAGE_NAME = re.compile(r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*([:@].*)?")
+"""The last part of an image; the API server takes images that it cannot parse for pinned ones."""
 _QOS_RESOURCES = ("cpu", "memory")
 _DEFAULT_TOLERATION_SECONDS = 300
 
@@ -44,6 +47,7 @@ def set_pod_spec_defaults(spec: Object) -> None:
     for container in (*(each for _, each in _iter_containers(spec)), *(spec.get("ephemeralContainers") or ())):
         image = str(container.get("image") or "")
         is_pinned = "@" in image or (":" in image.rpartition("/")[2] and not image.endswith(":latest"))
+        is_pinned = is_pinned or not _IMAGE_NAME.fullmatch(image.rpartition("/")[2])
         container.setdefault("imagePullPolicy", "IfNotPresent" if is_pinned else "Always")
     for volume in spec.get("volumes") or ():
         if volume.keys() <= {"name"}:

@@ -180,7 +180,9 @@ class ObjectWriter:
             if current is None:
                 self._authorizer.require_create(info)
                 new = apply_request.new_object()
-                _require_no_uid(info, new)
+                if uid := (new.get("metadata") or {}).get("uid"):
+                    detail = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                    raise errors.conflict(info.kind, info.name, detail)
                 if not new["metadata"].get("name"):
                     raise errors.bad_request(f"the name of the object ({info.name} based on URL) was undeterminable")
                 read_typed(info, new)
