@@ -53,7 +53,7 @@ async def test_a_service_has_a_slice_that_follows_its_pods(tmp_path: Path) -> No
         pod = await backend(cluster, "one")
         never = {"readinessProbe": {"exec": {"command": ["false"]}}}
         await backend(cluster, "two", **never)
-        full = await seen(cluster, ENDPOINT_SLICES, "web", lambda found: len(found["endpoints"]) == 2)
+        full = await seen(cluster, ENDPOINT_SLICES, "web", lambda found: len(found["endpoints"] or ()) == 2)
         first, second = full["endpoints"]
         assert first["addresses"] == [pod["status"]["podIP"]]
         assert first["conditions"] == {"ready": True, "serving": True, "terminating": False}

@@ -15,8 +15,6 @@ def validate_scale_fields(kind: Kind, obj: Object) -> list[FieldError]:
     if kind.scale is None:
         return []
     errors = []
-    if not isinstance(obj.get("spec", {}), dict):
-        errors.append(invalid_field(kind.scale.spec_replicas, obj["spec"], "the parent of the field is not an object"))
     for path in (kind.scale.spec_replicas, kind.scale.status_replicas):
         value = get_field_at(obj, path)
         if isinstance(value, int) and value < 0:
