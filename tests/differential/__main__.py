@@ -12,6 +12,7 @@ from pathlib import Path
 from tests.controlplane.cluster import started
 from tests.depth import SEED
 from tests.differential.campaign import Summary, run_campaign, shrink_finding
+from tests.differential.objects.examples import select_examples
 from tests.differential.servers import APISERVER_FLAGS, ServerPair, server_pair
 from tests.differential.steps import Step
 
@@ -21,6 +22,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.differential", description=__doc__)
     parser.add_argument("--requests", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--kinds", default="", help="only the kinds with these plurals, separated by commas")
     parser.add_argument("--shrink", type=int, default=10, help="how many kinds of differences to shrink")
     parser.add_argument(
         "--kubeconfig", type=Path, help="a running cluster without controllers; by default one is started"
@@ -38,7 +40,8 @@ def main() -> int:
 async def _compare(kubeconfig: Path | None, args: argparse.Namespace) -> int:
     started_at = time.monotonic()
     async with server_pair(kubeconfig) as pair:
-        summary = await run_campaign(pair, args.seed, args.requests)
+        examples = select_examples(args.kinds)
+        summary = await run_campaign(pair, args.seed, args.requests, examples=examples)
         print_summary(summary, time.monotonic() - started_at)
         await print_findings(pair, summary, args.shrink)
     return 1 if summary.findings else 0

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from tests.differential.differences import Difference, StepResult
 from tests.differential.explanations import find_explanation
+from tests.differential.objects.examples import EXAMPLES, KindExample
 from tests.differential.random_steps import SEQUENCE_LENGTH, random_sequence
 from tests.differential.servers import ServerPair
 from tests.differential.shrinking import shrink_sequence
@@ -58,7 +59,14 @@ class Summary:
         return dict(sorted(groups.items(), key=lambda item: -len(item[1])))
 
 
-async def run_campaign(pair: ServerPair, seed: int, requests: int, *, length: int = SEQUENCE_LENGTH) -> Summary:
+async def run_campaign(
+    pair: ServerPair,
+    seed: int,
+    requests: int,
+    *,
+    length: int = SEQUENCE_LENGTH,
+    examples: Sequence[KindExample] = EXAMPLES,
+) -> Summary:
     """Send random sequences until `requests` requests were compared."""
     summary = Summary()
     numbers = iter(range(10**9))
@@ -68,7 +76,7 @@ async def run_campaign(pair: ServerPair, seed: int, requests: int, *, length: in
         nonlocal reported
         while summary.total < requests:
             rng = random.Random(f"{seed} {next(numbers)}")
-            await run_sequence(pair, random_sequence(rng, length), summary)
+            await run_sequence(pair, random_sequence(rng, length, examples), summary)
             if time.monotonic() - reported > _PROGRESS_SECONDS:
                 reported = time.monotonic()
                 rate = summary.total / (reported - started)

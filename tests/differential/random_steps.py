@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pliant.kube.transport.base import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
@@ -48,10 +48,12 @@ _LIST_QUERIES: tuple[dict[str, str], ...] = (
 )
 
 
-def random_sequence(rng: random.Random, length: int = SEQUENCE_LENGTH) -> list[Step]:
+def random_sequence(
+    rng: random.Random, length: int = SEQUENCE_LENGTH, examples: Sequence[KindExample] = EXAMPLES
+) -> list[Step]:
     """Return a sequence about a few kinds, so that requests meet the objects of earlier ones."""
-    examples = rng.choices(EXAMPLES, [example.weight for example in EXAMPLES], k=3)
-    return [random_step(rng, rng.choice(examples)) for _ in range(length)]
+    chosen = rng.choices(examples, [example.weight for example in examples], k=3)
+    return [random_step(rng, rng.choice(chosen)) for _ in range(length)]
 
 
 def random_step(rng: random.Random, example: KindExample) -> Step:

@@ -306,3 +306,11 @@ EXAMPLES: tuple[KindExample, ...] = (
         weight=2,
     ),
 )
+
+
+def select_examples(plurals: str) -> tuple[KindExample, ...]:
+    """Return the examples of the kinds with some plurals, separated by commas; of all kinds if there are none."""
+    names = {name for name in plurals.split(",") if name}
+    if unknown := names - {example.plural for example in EXAMPLES}:
+        raise SystemExit(f"--kinds: no such kinds in the campaign: {', '.join(sorted(unknown))}")
+    return tuple(example for example in EXAMPLES if not names or example.plural in names)

@@ -67,6 +67,7 @@ _VALIDATED_WITH_ERRORS = frozenset(
         *(f"{plural}.rbac.authorization.k8s.io" for plural in ("roles", "clusterroles")),
         *(f"{plural}.rbac.authorization.k8s.io" for plural in ("rolebindings", "clusterrolebindings")),
         "priorityclasses.scheduling.k8s.io",
+        *("deployments.apps", "replicasets.apps", "jobs.batch", "controllerrevisions.apps"),
     }
 )
 

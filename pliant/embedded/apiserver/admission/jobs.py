@@ -8,10 +8,13 @@ from typing import Any
 from pliant.embedded.apiserver.admission.disruption_budgets import label_selector_matches
 from pliant.embedded.apiserver.admission.job_policies import validate_policies
 from pliant.embedded.apiserver.admission.pod_templates import (
+    SELECTOR_MISMATCH,
     immutable_field_errors,
     set_template_defaults,
-    validate_selector_and_template,
+    validate_selected_labels,
+    validate_template,
 )
+from pliant.embedded.apiserver.admission.validation.label_selectors import validate_label_selector
 from pliant.embedded.apiserver.http.errors import invalid_field, required_field, unsupported_value
 from pliant.embedded.index_ranges import IndexRanges
 from pliant.embedded.schema import FieldError, deep_copy
@@ -69,24 +72,30 @@ def validate_job(job: Object, old: Object | None) -> list[FieldError]:
 
 
 def _validate_spec(spec: Object) -> Iterator[FieldError]:
-    selector = spec.get("selector")
-    if selector is None:
-        yield required_field("spec.selector")
-        labels = spec["template"]["metadata"].get("labels")
-        yield invalid_field("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
     yield from _validate_managed_by(spec.get("managedBy"))
     yield from _validate_completion_mode(spec)
     yield from validate_policies(spec)
     allowed = ("Failed",) if spec.get("podFailurePolicy") is not None else _POD_REPLACEMENT_POLICIES
     if spec["podReplacementPolicy"] not in allowed:
         yield unsupported_value("spec.podReplacementPolicy", spec["podReplacementPolicy"], allowed)
-    if selector is not None:
-        yield from validate_selector_and_template(selector, spec["template"])
+    yield from validate_template(spec["template"])
     policy, path = spec["template"]["spec"]["restartPolicy"], "spec.template.spec.restartPolicy"
     if policy == "Always":
         yield required_field(path, 'valid values: "OnFailure", "Never"')
-    elif spec.get("podFailurePolicy") is not None and policy != "Never":
+    elif spec.get("podFailurePolicy") is not None and policy == "OnFailure":
         yield invalid_field(path, policy, 'only "Never" is supported when podFailurePolicy is specified')
+    yield from _validate_selector(spec)
+
+
+def _validate_selector(spec: Object) -> Iterator[FieldError]:
+    selector, template = spec.get("selector"), spec["template"]
+    if selector is None:
+        yield required_field("spec.selector")
+        yield invalid_field("spec.template.metadata.labels", template["metadata"].get("labels"), SELECTOR_MISMATCH)
+    elif errors := list(validate_label_selector(selector, "spec.selector")):
+        yield from errors
+    else:
+        yield from validate_selected_labels(selector, template)
 
 
 def _validate_generated_selector(job: Object) -> Iterator[FieldError]:
@@ -102,7 +111,8 @@ def _validate_generated_selector(job: Object) -> Iterator[FieldError]:
             yield required_field(path, detail)
         elif labels[label] != value:
             yield invalid_field(path, labels, detail)
-    if not label_selector_matches(spec["selector"], expected):
+    is_valid = not any(validate_label_selector(spec["selector"], "spec.selector"))
+    if is_valid and not label_selector_matches(spec["selector"], expected):
         yield invalid_field("spec.selector", spec["selector"], "`selector` not auto-generated")
 
 
@@ -128,6 +138,8 @@ def _validate_completion_mode(spec: Object) -> Iterator[FieldError]:
         for field in ("backoffLimitPerIndex", "maxFailedIndexes"):
             if spec.get(field) is not None:
                 yield invalid_field(f"spec.{field}", spec[field], "requires indexed completion mode")
+        return
+    if spec["completionMode"] != "Indexed":
         return
     completions = spec.get("completions")
     if completions is None:

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 from pliant.embedded.apiserver.admission.disruption_budgets import label_selector_matches
 from pliant.embedded.apiserver.admission.pods import set_pod_spec_defaults
-from pliant.embedded.apiserver.admission.validation.label_selectors import validate_label_selector
 from pliant.embedded.apiserver.admission.validation.pod_spec import validate_pod_spec
 from pliant.embedded.apiserver.http.errors import invalid_field
 from pliant.embedded.schema import FieldError
 from pliant.embedded.schema.metadata import validate_metadata
 from pliant.embedded.storage.stored_objects import Object
+
+SELECTOR_MISMATCH = "`selector` does not match template `labels`"
 
 
 def set_template_defaults(template: Object) -> None:
@@ -27,15 +28,14 @@ def set_template_defaults(template: Object) -> None:
         del metadata[field]
 
 
-def validate_selector_and_template(selector: Object, template: Object) -> Iterator[FieldError]:
-    """Yield the errors of a selector and of the template, whose labels it must match."""
-    selector_errors = list(validate_label_selector(selector, "spec.selector"))
+def validate_selected_labels(selector: Object, template: Object) -> Iterator[FieldError]:
+    """Require that a valid selector matches the labels of the template."""
     labels = template["metadata"].get("labels") or {}
-    if selector_errors:
-        yield from selector_errors
-        yield invalid_field("spec.selector", selector, "invalid label selector")
-    elif not label_selector_matches(selector, labels):
-        yield invalid_field("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+    if not label_selector_matches(selector, labels):
+        yield invalid_field("spec.template.metadata.labels", labels, SELECTOR_MISMATCH)
+
+
+def validate_template(template: Object) -> Iterator[FieldError]:
     for error in validate_metadata(template["metadata"]):
         yield replace(error, field=f"spec.template.{error.field.removeprefix('metadata.')}")
     for error in validate_pod_spec(template["spec"]):

@@ -7,10 +7,13 @@ from typing import Any
 
 from pliant.embedded.apiserver.admission.disruption_budgets import INVALID_PERCENT_MESSAGE
 from pliant.embedded.apiserver.admission.pod_templates import (
+    SELECTOR_MISMATCH,
     immutable_field_errors,
     set_template_defaults,
-    validate_selector_and_template,
+    validate_selected_labels,
+    validate_template,
 )
+from pliant.embedded.apiserver.admission.validation.label_selectors import validate_label_selector
 from pliant.embedded.apiserver.http.errors import forbidden_field, invalid_field, required_field, unsupported_value
 from pliant.embedded.schema import FieldError
 from pliant.embedded.storage.stored_objects import Object
@@ -63,10 +66,23 @@ def validate_controller_revision(revision: Object, old: Object | None) -> list[F
 
 
 def _validate_replicas(spec: Object) -> Iterator[FieldError]:
-    selector, pod_spec = spec.get("selector") or {}, spec["template"]["spec"]
-    if not selector.get("matchLabels") and not selector.get("matchExpressions"):
-        yield invalid_field("spec.selector", selector, "empty selector is invalid for deployment")
-    yield from validate_selector_and_template(selector, spec["template"])
+    """Yield the errors of a selector and of the template, which is validated only if the selector is valid."""
+    selector, template = spec.get("selector"), spec["template"]
+    if selector is None:
+        yield required_field("spec.selector")
+        labels = template["metadata"].get("labels")
+        yield invalid_field("spec.template.metadata.labels", labels, SELECTOR_MISMATCH)
+    else:
+        selector_errors = list(validate_label_selector(selector, "spec.selector"))
+        yield from selector_errors
+        if not selector.get("matchLabels") and not selector.get("matchExpressions"):
+            yield invalid_field("spec.selector", selector, "empty selector is invalid for deployment")
+        if selector_errors:
+            yield invalid_field("spec.selector", selector, "invalid label selector")
+            return
+        yield from validate_selected_labels(selector, template)
+    yield from validate_template(template)
+    pod_spec = template["spec"]
     if pod_spec["restartPolicy"] != "Always":
         yield unsupported_value("spec.template.spec.restartPolicy", pod_spec["restartPolicy"], ("Always",))
     if pod_spec.get("activeDeadlineSeconds") is not None:
