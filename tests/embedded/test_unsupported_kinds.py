@@ -85,8 +85,6 @@ async def test_a_write_says_what_to_use_instead(server: Served, kind: Kind) -> N
         ("PUT", path_of(kind, "x"), made, JSON_CONTENT_TYPE),
         ("PATCH", path_of(kind, "x"), {}, MERGE_PATCH),
         ("PATCH", path_of(kind, "x"), made, APPLY_PATCH),
-        ("DELETE", path_of(kind, "x"), None, JSON_CONTENT_TYPE),
-        ("DELETE", path_of(kind), None, JSON_CONTENT_TYPE),
     ]
     for method, path, body, media in writes:
         reply, status = await server.call(method, path, body, media=media)
@@ -94,6 +92,14 @@ async def test_a_write_says_what_to_use_instead(server: Served, kind: Kind) -> N
         assert status["message"] == kind.unsupported_message
     assert kind.unsupported_message.startswith(f"{kind.kind} is not supported by the embedded cluster: ")
     assert "; use a" in kind.unsupported_message
+
+
+@each_kind
+async def test_a_deletion_finds_nothing(server: Served, kind: Kind) -> None:
+    reply, status = await server.call("DELETE", path_of(kind, "x"))
+    assert (reply.status, status["message"]) == (404, f'{kind.qualified_name} "x" not found')
+    reply, deleted = await server.call("DELETE", path_of(kind))
+    assert (reply.status, deleted["items"]) == (200, [])
 
 
 @on_virtual_time

@@ -162,7 +162,7 @@ class ApiServer:
             self.authorizer.require(attributes.path_attributes(request, user))
             return discovery
         info = self._authorize(request, user)
-        if info.kind.unsupported_message and request.method not in ("GET", "HEAD"):
+        if info.kind.unsupported_message and request.method in ("POST", "PUT", "PATCH"):
             raise method_not_allowed(info.kind.unsupported_message)
         if info.subresource not in _TEXT_SUBRESOURCES:
             require_acceptable(info.kind, request.accept, is_watch=info.query_bool("watch"))
