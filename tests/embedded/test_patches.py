@@ -88,7 +88,8 @@ def test_strategic_merge_is_plain_merge_for_kinds_without_keyed_lists(
         ([{"op": "add", "path": "/a/1", "value": 9}], {"a": [1, 9, 2]}),
         ([{"op": "add", "path": "/a/-", "value": 9}], {"a": [1, 2, 9]}),
         ([{"op": "add", "path": "/a/2", "value": 9}], {"a": [1, 2, 9]}),
-        ([{"op": "add", "path": "", "value": {"x": 1}}], {"x": 1}),
+        ([{"op": "add", "path": "/b"}], {"a": [1, 2], "b": None}),
+        ([{"op": "test", "path": "/missing", "value": None}], {"a": [1, 2]}),
         ([{"op": "replace", "path": "", "value": {"x": 1}}], {"x": 1}),
         ([{"op": "remove", "path": "/a/0"}], {"a": [2]}),
         ([{"op": "remove", "path": "/a"}], {}),
@@ -110,7 +111,11 @@ def test_every_json_patch_operation_works(operations: Any, result: Any) -> None:
     [
         {"op": "test", "path": "/a", "value": [1]},
         {"op": "test", "path": "/t", "value": 1},
-        {"op": "test", "path": "/missing", "value": None},
+        {"op": "test", "path": "/missing/x", "value": None},
+        {"op": "add", "path": "", "value": {"x": 1}},
+        {"op": "remove", "path": ""},
+        {"op": "copy", "from": "", "path": "/b"},
+        {"op": "replace", "path": "", "value": 1},
         {"op": "remove", "path": "/missing"},
         {"op": "remove", "path": "/a/-"},
         {"op": "remove", "path": "/a/2"},
@@ -140,7 +145,7 @@ def test_a_failed_test_says_which() -> None:
         apply_patch(JSON_PATCH, {"a": 1}, [{"op": "test", "path": "/a", "value": 2}])
 
 
-@pytest.mark.parametrize("patch", [{}, ["add"], [{"op": "add", "path": "/b"}]])
+@pytest.mark.parametrize("patch", [{}, ["add"], [{"op": "add", "path": 5}]])
 def test_what_is_no_json_patch_is_a_bad_request(patch: Any) -> None:
     with pytest.raises(BadRequest):
         apply_patch(JSON_PATCH, {"a": 1}, patch)

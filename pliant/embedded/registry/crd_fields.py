@@ -21,8 +21,9 @@ def find_field_errors(crd: Object) -> list[FieldError]:
 def _find_name_errors(crd: Object, spec: Object) -> Iterator[FieldError]:
     names, group = spec.get("names") or {}, spec.get("group") or ""
     plural = names.get("plural") or ""
-    if crd["metadata"].get("name") != f"{plural}.{group}":
-        yield _invalid("metadata.name", crd["metadata"].get("name"), 'must be spec.names.plural+"."+spec.group')
+    name = crd["metadata"].get("name")
+    if name and name != f"{plural}.{group}":
+        yield _invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
     if not group:
         yield _required("spec.group")
     elif problem := name_problem(group, DNS_SUBDOMAIN_RULE):
@@ -53,6 +54,9 @@ def _find_version_errors(spec: Object) -> Iterator[FieldError]:
         yield _invalid("spec.versions", versions, "must contain unique version names")
     if stored != 1:
         yield _invalid("spec.versions", versions, "must have exactly one version marked as storage version")
+    first = (versions[0].get("name") or "") if versions else ""
+    if first and (problem := name_problem(first, DNS_1035_LABEL_RULE)):
+        yield _invalid("spec.version", first, problem)  # the field of v1beta1 that the first version sets
     if not stored:
         yield _invalid("status.storedVersions", None, "must have at least one stored version")
 

@@ -69,9 +69,10 @@ class Schema:
         if self._defaulter is not None:
             self._defaulter(obj)
 
-    def prune(self, obj: dict[str, Any]) -> list[str]:
+    def prune(self, obj: dict[str, Any], *, keep_nulls: bool = False) -> list[str]:
         """Remove unknown fields in place and return their paths; also remove nulls of fields that are not nullable."""
-        pruned = self._pruner(obj) if self._pruner is not None else None
+        pruner = self._pruner_of_unknown if keep_nulls else self._pruner
+        pruned = pruner(obj) if pruner is not None else None
         return [format_reversed_path(segments) for segments in pruned] if pruned else []
 
     def validate(self, obj: dict[str, Any]) -> list[FieldError]:
@@ -116,6 +117,10 @@ class Schema:
     @cached_property
     def _pruner(self) -> Pruner | None:
         return compile_pruner(self._full_openapi)
+
+    @cached_property
+    def _pruner_of_unknown(self) -> Pruner | None:
+        return compile_pruner(self._full_openapi, keep_nulls=True)
 
     @cached_property
     def _validator(self) -> Validator | None:

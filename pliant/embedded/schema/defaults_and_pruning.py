@@ -82,22 +82,22 @@ def _map_defaulter(additional: Mapping[str, Any], inner: Defaulter | None) -> De
     return fill
 
 
-def compile_pruner(schema: Mapping[str, Any]) -> Pruner | None:
+def compile_pruner(schema: Mapping[str, Any], *, keep_nulls: bool = False) -> Pruner | None:
     """Return a function that removes unknown fields and nulls of unset fields; None if there is nothing to remove."""
     if schema.get("x-kubernetes-embedded-resource"):
         schema = with_object_metadata(schema)
     if "items" in schema:
-        return _list_pruner(compile_pruner(schema["items"]))
+        return _list_pruner(compile_pruner(schema["items"], keep_nulls=keep_nulls))
     additional = schema.get("additionalProperties")
     properties = schema.get("properties", {})
     if schema.get("type") != "object" and not properties:
         return None
     if isinstance(additional, Mapping):
         # A null with a default stays: it becomes the default.
-        keeps_null = not additional or bool(additional.get("nullable")) or "default" in additional
-        return _map_pruner(compile_pruner(additional), keeps_null=keeps_null)
-    known = {name: compile_pruner(child) for name, child in properties.items()}
-    nullable = {name for name, child in properties.items() if child.get("nullable")}
+        keeps_null = keep_nulls or not additional or bool(additional.get("nullable")) or "default" in additional
+        return _map_pruner(compile_pruner(additional, keep_nulls=keep_nulls), keeps_null=keeps_null)
+    known = {name: compile_pruner(child, keep_nulls=keep_nulls) for name, child in properties.items()}
+    nullable = {name for name, child in properties.items() if keep_nulls or child.get("nullable")}
     keeps_unknown = bool(additional or schema.get("x-kubernetes-preserve-unknown-fields"))
     return _object_pruner(known, nullable, keeps_unknown=keeps_unknown)
 

@@ -66,10 +66,18 @@ _VALIDATED_WITH_ERRORS = frozenset(
         *("events", "endpointslices.discovery.k8s.io", "poddisruptionbudgets.policy", "leases.coordination.k8s.io"),
         *(f"{plural}.rbac.authorization.k8s.io" for plural in ("roles", "clusterroles")),
         *(f"{plural}.rbac.authorization.k8s.io" for plural in ("rolebindings", "clusterrolebindings")),
-        "priorityclasses.scheduling.k8s.io",
         *("deployments.apps", "replicasets.apps", "jobs.batch", "controllerrevisions.apps"),
+        *("priorityclasses.scheduling.k8s.io", "customresourcedefinitions.apiextensions.k8s.io"),
     }
 )
+_WITHOUT_FINALIZER_NAMES = frozenset(
+    {
+        *(CRDS_RESOURCE_KEY, DISRUPTION_BUDGETS_RESOURCE_KEY, "coordination.k8s.io/leases"),
+        "admissionregistration.k8s.io/validatingadmissionpolicies",
+        "admissionregistration.k8s.io/validatingadmissionpolicybindings",
+    }
+)
+"""Resources whose finalizers may have a name without a domain."""
 
 
 class Admission:
@@ -139,7 +147,7 @@ class Admission:
         if kind.resource_key == "/pods" and old is None:
             set_qos_class(obj)
         errors += _validate_metadata(obj["metadata"], old)
-        if not kind.is_custom and kind.resource_key != CRDS_RESOURCE_KEY:
+        if not kind.is_custom and kind.resource_key not in _WITHOUT_FINALIZER_NAMES:
             errors += _validate_finalizer_names(obj["metadata"])
         if (validate := self._validators.get(kind.resource_key)) is not None:
             errors += validate(obj, old)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pliant.embedded.apiserver.http import errors
 from pliant.embedded.apiserver.http.request_info import RequestInfo
+from pliant.embedded.apiserver.patch.managed_fields import merge_schema
 from pliant.embedded.apiserver.patch.server_side_apply import is_apply_patch
+from pliant.embedded.apiserver.patch.typed_configurations import find_type_problem
 from pliant.embedded.apiserver.protobuf.typed_objects import read_typed_object
 from pliant.embedded.apiserver.protobuf.typed_values import TypeMismatch
 from pliant.embedded.schema import FieldError, FieldErrorType, deep_copy
 from pliant.embedded.storage.stored_objects import Object
 from pliant.errors import BadRequest
+from pliant.kube.transport.base import STRATEGIC_MERGE_PATCH
 
 _FIELD_VALIDATION_MODES = ("", "Ignore", "Strict", "Warn")
 _MAX_FIELD_MANAGER_BYTES = 128
@@ -47,22 +50,15 @@ def _validate_field_manager(name: str) -> list[FieldError]:
 
 def check_and_prune(info: RequestInfo, obj: Object) -> list[str]:
     """Check type and name of an object, remove unknown fields, and return the warnings about them."""
-    kind = info.kind
-    if not kind.is_custom:  # built-in kinds may leave out their type, which the path contains
-        obj["kind"] = obj.get("kind") or kind.kind
-        obj["apiVersion"] = obj.get("apiVersion") or kind.api_version
-    if kind.is_custom and obj.get("apiVersion") == kind.api_version and obj.get("kind") not in (None, "", kind.kind):
-        error = errors.invalid_field("kind", obj["kind"], f"must be {kind.kind}")
-        raise errors.invalid_object(kind, info.name, [error])
-    try:
-        errors.require_type(obj, kind.api_version, kind.kind)
-    except BadRequest as error:
-        if info.request.method == "PATCH" and not is_apply_patch(info):
-            raise errors.invalid_patch(error.message) from None
-        raise
+    kind, is_apply = info.kind, is_apply_patch(info)
+    _check_type(info, obj)
+    if is_apply and (problem := find_type_problem(obj, merge_schema(kind))):
+        raise errors.bad_request(f"failed to create typed patch object: {problem}")
     # What a manager applies keeps its empty fields, which it then owns.
-    read_typed(info, deep_copy(obj) if is_apply_patch(info) else obj)
+    read_typed(info, deep_copy(obj) if is_apply else obj)
     metadata = obj.setdefault("metadata", {})
+    if not isinstance(metadata, dict) and info.request.method == "PATCH" and not is_apply:
+        raise errors.invalid_patch("metadata must be an object")
     if not isinstance(metadata, dict):
         raise errors.bad_request("metadata must be an object")
     metadata.pop("managedFields", None)
@@ -70,18 +66,49 @@ def check_and_prune(info: RequestInfo, obj: Object) -> list[str]:
         message = "the namespace of the provided object does not match the namespace sent on the request"
         raise errors.bad_request(message)
     name = metadata.get("name") or ""
-    if info.name and name != info.name and (name or not is_apply_patch(info)):
+    if info.name and name != info.name and (name or not is_apply):
         message = f"the name of the object ({name}) does not match the name on the URL ({info.name})"
         raise errors.bad_request(message)
     mode = info.query_text("fieldValidation") or "Warn"
-    unknown = kind.schema.prune(obj) if kind.schema is not None else []
-    if unknown and is_apply_patch(info):
+    unknown = kind.schema.prune(obj, keep_nulls=is_apply) if kind.schema is not None else []
+    if unknown and is_apply:
         raise errors.undeclared_fields_error(unknown)
     if unknown and mode == "Strict" and info.request.method == "PATCH":
         raise errors.invalid_patch("strict decoding error: " + errors.unknown_fields_text(unknown))
     if unknown and mode == "Strict":
         raise errors.unknown_fields_error(kind, unknown)
     return [f'unknown field "{field}"' for field in unknown] if mode == "Warn" else []
+
+
+def _check_type(info: RequestInfo, obj: Object) -> None:
+    """Check apiVersion and kind; the kind of a custom object is checked when the object is validated."""
+    kind, is_apply = info.kind, is_apply_patch(info)
+    is_patch = info.request.method == "PATCH" and not is_apply
+    if is_patch and not kind.is_custom:
+        _read_patched_type(info, obj)
+    elif not kind.is_custom and not is_apply:  # built-in kinds may leave out their type, which the path contains
+        obj["kind"] = obj.get("kind") or kind.kind
+        obj["apiVersion"] = obj.get("apiVersion") or kind.api_version
+    is_deferred = kind.is_custom and not is_apply and obj.get("kind") and isinstance(obj["kind"], str)
+    try:
+        errors.require_type({**obj, "kind": kind.kind} if is_deferred else obj, kind.api_version, kind.kind)
+    except BadRequest as error:
+        if is_patch:
+            raise errors.invalid_patch(error.message) from None
+        raise
+
+
+def _read_patched_type(info: RequestInfo, obj: Object) -> None:
+    """Set the type of a patched object as API servers do: strategic merge patches cannot change it."""
+    kind = info.kind
+    obj["kind"] = obj.get("kind") or kind.kind
+    if info.request.content_type.partition(";")[0].strip() == STRATEGIC_MERGE_PATCH:
+        for field, value in (("kind", kind.kind), ("apiVersion", kind.api_version)):
+            if isinstance(obj.get(field) or "", str):
+                obj[field] = value
+    elif not obj.get("apiVersion"):
+        message = f"the name of the object ({info.name} based on URL) was undeterminable: name must be provided"
+        raise errors.bad_request(message)
 
 
 def read_typed(info: RequestInfo, obj: Object) -> None:

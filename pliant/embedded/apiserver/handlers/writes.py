@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pliant.embedded.apiserver.admission.admission import CRDS_RESOURCE_KEY, Admission
@@ -26,7 +26,7 @@ from pliant.embedded.apiserver.patch.patches import apply_patch, read_patch
 from pliant.embedded.apiserver.patch.server_side_apply import ApplyRequest, is_apply_patch, with_updated_managed_fields
 from pliant.embedded.registry.crds import established_status
 from pliant.embedded.registry.kinds import Kind
-from pliant.embedded.schema import invalid_error
+from pliant.embedded.schema import FieldError, invalid_error
 from pliant.embedded.storage.store import Store, Transaction
 from pliant.embedded.storage.stored_objects import Object, ObjectKey, StoredObject
 from pliant.kube.timestamps import format_timestamp
@@ -35,6 +35,7 @@ from pliant.runtime.clock import Clock
 
 _NAME_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SERVER_OWNED_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+_OVERWRITTEN_METADATA = tuple(field for field in _SERVER_OWNED_METADATA if field != "generation")
 _OMIT_EMPTY_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 UpdateFunction = Callable[[Object], Object]
 """Returns the new state of an object; it must not modify its argument."""
@@ -101,7 +102,8 @@ class ObjectWriter:
     ) -> StoredObject:
         self._authorizer.require_create(info)
         _require_no_uid(info, obj)
-        obj["metadata"].pop("resourceVersion", None)
+        if not info.is_dry_run:
+            obj["metadata"].pop("resourceVersion", None)
         admitter = self._plugins.admitter(info, transaction, Operation.CREATE, obj=obj, warnings=warnings)
         record = self.add_object(transaction, info.kind, info.namespace, obj, admitter)
         self._authorizer.check_object(transaction, info, obj, None)
@@ -162,10 +164,10 @@ class ObjectWriter:
         current = info.require_stored_object(transaction)
         old = info.kind.to_served(current.decode())
         new = update_function(old)
-        _require_preconditions(info, old, new, allow_unconditional=allow_missing_resource_version)
+        found = _require_preconditions(info, old, new, allow_unconditional=allow_missing_resource_version)
         new = with_updated_managed_fields(info, old, _restore_protected_fields(info, old, new), self._clock.now())
         admitter = self._update_admitter(info, transaction, current, new, warnings, to_admitted)
-        record = self.replace_object(transaction, info.kind, current, new, admitter)
+        record = self.replace_object(transaction, info.kind, current, new, admitter, found)
         self._authorizer.check_object(transaction, info, new, old)
         return record
 
@@ -180,7 +182,7 @@ class ObjectWriter:
             if current is None:
                 self._authorizer.require_create(info)
                 new = apply_request.new_object()
-                if uid := (new.get("metadata") or {}).get("uid"):
+                if uid := new["metadata"].get("uid"):
                     detail = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
                     raise errors.conflict(info.kind, info.name, detail)
                 if not new["metadata"].get("name"):
@@ -193,11 +195,11 @@ class ObjectWriter:
             old = info.kind.to_served(current.decode())
             new, managed_fields = apply_request.merge_into(old)
             read_typed(info, new)
-            _require_preconditions(info, old, new, allow_unconditional=True)
+            found = _require_preconditions(info, old, new, allow_unconditional=True)
             new = _restore_protected_fields(info, old, new)
             new["metadata"] = {**new["metadata"], "managedFields": managed_fields}
             admitter = self._update_admitter(info, transaction, current, new, warnings)
-            record = self.replace_object(transaction, info.kind, current, new, admitter)
+            record = self.replace_object(transaction, info.kind, current, new, admitter, found)
             self._authorizer.check_object(transaction, info, new, old)
             return 200, record
 
@@ -230,8 +232,8 @@ class ObjectWriter:
         _require_active_namespace(transaction, kind, namespace, metadata)
         if kind.resource_key == PODS_RESOURCE_KEY:  # before it has a generated name, as errors show
             set_pod_priority(transaction, kind, obj)
-        self._assign_name(transaction, kind, namespace, metadata)
-        for field in (*_SERVER_OWNED_METADATA, "resourceVersion"):
+        found = self._assign_name(transaction, kind, namespace, metadata)
+        for field in (*_OVERWRITTEN_METADATA, "resourceVersion"):
             metadata.pop(field, None)
         metadata |= self._identity_metadata()
         _drop_unset_metadata(metadata)
@@ -239,9 +241,11 @@ class ObjectWriter:
             metadata["generation"] = 1
         if kind.has_status:
             obj.pop("status", None)
-        self._admit(kind, obj, None, admitter)
-        if version.isdecimal() and int(version):
+        self._admit(kind, obj, None, admitter, found)
+        if version.isdecimal() and int(version) and not transaction.is_dry_run:
             raise errors.bad_request("resourceVersion should not be set on objects to be created")
+        if version and transaction.is_dry_run:
+            metadata["resourceVersion"] = version
         existing = transaction.get(ObjectKey(kind.resource_key, namespace, metadata["name"]))
         if existing is not None:
             raise errors.already_exists(
@@ -254,23 +258,36 @@ class ObjectWriter:
         return record
 
     def replace_object(
-        self, transaction: Transaction, kind: Kind, current: StoredObject, obj: Object, admitter: Admitter = ADMIT_ALL
+        self,
+        transaction: Transaction,
+        kind: Kind,
+        current: StoredObject,
+        obj: Object,
+        admitter: Admitter = ADMIT_ALL,
+        found: Sequence[FieldError] = (),
     ) -> StoredObject:
         """Validate and store a new state of an object; nothing is written if it is unchanged."""
         old = current.decode()
-        self._admit(kind, obj, old, admitter)
+        self._admit(kind, obj, old, admitter, found)
         self._admission.allocate_service_addresses(transaction, kind, obj)
         return store_if_changed(transaction, kind, current, old, kind.to_stored(obj))
 
-    def _admit(self, kind: Kind, obj: Object, old: Object | None, admitter: Admitter) -> None:
-        field_errors = self._admission.set_defaults_and_validate(kind, obj, old, admitter.mutate)
+    def _admit(
+        self, kind: Kind, obj: Object, old: Object | None, admitter: Admitter, found: Sequence[FieldError] = ()
+    ) -> None:
+        """Set the defaults of an object and validate it; `found` are errors that its request has besides."""
+        if kind.is_custom and obj["kind"] != kind.kind:
+            error = errors.invalid_field("kind", obj["kind"], f"must be {kind.kind}")
+            raise invalid_error(obj["kind"], kind.group, obj["metadata"].get("name") or "", [error])
+        field_errors = [*found, *self._admission.set_defaults_and_validate(kind, obj, old, admitter.mutate)]
         if field_errors:
             raise errors.invalid_object(kind, obj["metadata"].get("name") or "", field_errors)
         if kind.resource_key == CRDS_RESOURCE_KEY:
             obj["status"] = established_status(obj, self._clock.now())
         admitter.validate()
 
-    def _assign_name(self, transaction: Transaction, kind: Kind, namespace: str, metadata: Object) -> None:
+    def _assign_name(self, transaction: Transaction, kind: Kind, namespace: str, metadata: Object) -> list[FieldError]:
+        """Set the namespace and a generated name; return the error of an object without either name."""
         metadata.pop("namespace", None)
         if kind.namespaced:
             metadata["namespace"] = namespace
@@ -280,9 +297,10 @@ class ObjectWriter:
             while transaction.get(ObjectKey(kind.resource_key, namespace, name)) is not None:
                 name = prefix[:58] + "".join(self._rng.choices(_NAME_SUFFIX_ALPHABET, k=5))
             metadata["name"] = name
-        if not metadata.get("name"):
-            error = errors.required_field("metadata.name", "name or generateName is required")
-            raise errors.invalid_object(kind, "", [error])
+        if metadata.get("name"):
+            return []
+        metadata["name"] = ""
+        return [errors.required_field("metadata.name", "name or generateName is required")]
 
     def _add_default_service_account(self, transaction: Transaction, namespace: str) -> None:
         metadata = {"name": "default", "namespace": namespace, **self._identity_metadata()}
@@ -320,7 +338,10 @@ def _require_no_uid(info: RequestInfo, obj: Object) -> None:
         raise errors.conflict(info.kind, info.name, detail)
 
 
-def _require_preconditions(info: RequestInfo, old: Object, new: Object, *, allow_unconditional: bool) -> None:
+def _require_preconditions(
+    info: RequestInfo, old: Object, new: Object, *, allow_unconditional: bool
+) -> list[FieldError]:
+    """Return the error of a changed UID, which is reported with those of the other fields."""
     version, uid, old_uid = new["metadata"].get("resourceVersion"), new["metadata"].get("uid"), old["metadata"]["uid"]
     if uid and uid != old_uid and info.request.method == "PUT":
         detail = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}"
@@ -332,8 +353,8 @@ def _require_preconditions(info: RequestInfo, old: Object, new: Object, *, allow
     if version and version != old["metadata"]["resourceVersion"]:
         raise errors.conflict(info.kind, info.name)
     if uid and uid != old_uid:
-        error = errors.invalid_field("metadata.uid", uid, "field is immutable")
-        raise errors.invalid_object(info.kind, info.name, [error])
+        return [errors.invalid_field("metadata.uid", uid, "field is immutable")]
+    return []
 
 
 def _restore_protected_fields(info: RequestInfo, old: Object, new: Object) -> Object:

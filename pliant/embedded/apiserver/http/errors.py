@@ -28,11 +28,13 @@ def path_not_found() -> NotFound:
 
 def already_exists(kind: Kind, name: str, *, is_terminating: bool = False, is_generated: bool = False) -> AlreadyExists:
     message = f'{kind.qualified_name} "{name}" already exists'
+    details: dict[str, Any] = _status_details(kind, name)
     if is_generated:
         message += ", the server was not able to generate a unique name for the object"
-    if is_terminating:
+        details["retryAfterSeconds"] = 1
+    elif is_terminating:
         message = f"object is being deleted: {message}"
-    return AlreadyExists(409, "AlreadyExists", message, details=_status_details(kind, name))
+    return AlreadyExists(409, "AlreadyExists", message, details=details)
 
 
 def precondition_failed(kind: Kind, name: str, detail: str) -> Conflict:

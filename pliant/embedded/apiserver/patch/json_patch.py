@@ -14,12 +14,9 @@ _OPERATIONS: Final = ("add", "remove", "replace", "move", "copy", "test")
 
 def apply_json_patch(target: Any, operations: Any) -> Any:
     """Return a patched copy; raise `BadRequest` for a malformed patch, and `Invalid` for one that does not apply."""
-    if not isinstance(operations, list):
-        raise _malformed_patch_error("a JSON patch must be a list of operations")
+    _require_operations(operations)
     document = {"": deep_copy(target)}  # an empty key above the root, so that operations can replace the root
     for operation in operations:
-        if not isinstance(operation, dict):
-            raise _malformed_patch_error("every operation must be an object")
         name = operation.get("op")
         if name not in _OPERATIONS:
             raise _inapplicable_patch_error(f"unknown operation {name!r}: it must be one of {', '.join(_OPERATIONS)}")
@@ -29,6 +26,19 @@ def apply_json_patch(target: Any, operations: Any) -> Any:
             detail = f"{name} operation does not apply: doc is missing path: {missing.args[0]}: missing value"
             raise _inapplicable_patch_error(detail) from None
     return document.get("")
+
+
+def _require_operations(operations: Any) -> None:
+    if not isinstance(operations, list):
+        raise _malformed_patch_error("a JSON patch must be a list of operations")
+    for operation in operations:
+        if operation is None:
+            raise _inapplicable_patch_error("every operation must be an object")
+        if not isinstance(operation, dict):
+            raise _malformed_patch_error("every operation must be an object")
+        for field in ("op", "path", "from"):
+            if not isinstance(operation.get(field) or "", str):
+                raise _malformed_patch_error(f"{field!r} of an operation must be a string")
 
 
 def is_json_equal(one: Any, other: Any) -> bool:
@@ -44,25 +54,29 @@ def is_json_equal(one: Any, other: Any) -> bool:
 
 def _apply_operation(document: Any, operation: dict[str, Any]) -> None:
     path = _parse_pointer(operation, "path")
+    value = operation.get("value")
+    if len(path) == 1 and operation["op"] not in ("replace", "test"):
+        raise LookupError("")  # API servers only replace the whole object
     match operation["op"]:
         case "add":
-            _insert_value(document, path, deep_copy(_operation_value(operation)))
+            _insert_value(document, path, deep_copy(value))
         case "remove":
             parent, key = _find_value(document, path)
             del parent[key]
         case "replace":
-            _replace_value(document, path, deep_copy(_operation_value(operation)))
+            if len(path) == 1 and not isinstance(value, dict | list):
+                raise _inapplicable_patch_error("the object must be replaced by an object")
+            _replace_value(document, path, deep_copy(value))
         case "move":
-            source = _parse_pointer(operation, "from")
+            source = _parse_source(operation)
             if path[: len(source)] == source and path != source:
                 raise _inapplicable_patch_error(f"cannot move {_format_pointer(source)} into itself")
             parent, key = _find_value(document, source)
             _insert_value(document, path, parent.pop(key))
         case "copy":
-            _insert_value(document, path, deep_copy(_copied_value(document, _parse_pointer(operation, "from"))))
+            _insert_value(document, path, deep_copy(_copied_value(document, _parse_source(operation))))
         case "test":
-            parent, key = _find_value(document, path)
-            if not is_json_equal(parent[key], _operation_value(operation)):
+            if not is_json_equal(_copied_value(document, path), value):
                 raise _inapplicable_patch_error(f"testing value {_format_pointer(path)} failed: test failed")
 
 
@@ -73,10 +87,11 @@ def _parse_pointer(operation: dict[str, Any], field: str) -> list[str]:
     return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")]
 
 
-def _operation_value(operation: dict[str, Any]) -> Any:
-    if "value" not in operation:
-        raise _malformed_patch_error(f"{operation['op']}: 'value' is missing")
-    return operation["value"]
+def _parse_source(operation: dict[str, Any]) -> list[str]:
+    source = _parse_pointer(operation, "from")
+    if len(source) == 1:
+        raise LookupError("")
+    return source
 
 
 def _find_value(document: Any, path: list[str]) -> tuple[Any, Any]:
@@ -100,7 +115,9 @@ def _replace_value(document: Any, path: list[str], value: Any) -> None:
 
 
 def _copied_value(document: Any, path: list[str]) -> Any:
-    """Return the value to copy, null for an absent member of an object, as API servers do."""
+    """Return the value to copy or to test, null for an absent member of an object, as API servers do."""
+    if len(path) == 1:
+        return document[path[0]]
     parent, key = _find_value(document, path[:-1])
     container = parent[key]
     if isinstance(container, dict):

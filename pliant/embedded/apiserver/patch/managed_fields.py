@@ -57,7 +57,7 @@ class WriteScope:
     @classmethod
     def for_endpoint(cls, kind: Kind, subresource: str) -> WriteScope:
         return cls(
-            schema=_merge_schema(kind),
+            schema=merge_schema(kind),
             is_status=subresource == "status",
             has_status=kind.has_status,
             keeps_empty_fields=kind.is_custom,
@@ -203,11 +203,14 @@ def _conflict_error(conflicts: list[tuple[ManagedFieldsEntry, list[FieldPath]]])
     return Conflict(409, "Conflict", message, details={"causes": causes})
 
 
-def _merge_schema(kind: Kind) -> MergeSchema:
-    if kind.is_custom:
-        schema = kind.schema.openapi if kind.schema is not None else {}
-        return {**schema, "properties": {**(schema.get("properties") or {}), "metadata": _builtin_schema("ObjectMeta")}}
-    return {} if kind.conversion is not None else _builtin_schema(kind.kind)
+def merge_schema(kind: Kind) -> MergeSchema:
+    """Return the schema by which applied configurations of a kind are merged."""
+    if kind.conversion is not None:
+        return {}
+    if not kind.is_custom and (published := _builtin_schema(kind.kind)):
+        return published
+    schema = kind.schema.openapi if kind.schema is not None else {}
+    return {**schema, "properties": {**(schema.get("properties") or {}), "metadata": _builtin_schema("ObjectMeta")}}
 
 
 @cache

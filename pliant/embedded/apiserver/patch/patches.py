@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pliant.embedded.apiserver.http.errors import unsupported_media_type
+from pliant.embedded.apiserver.http.errors import invalid_patch, unsupported_media_type
 from pliant.embedded.apiserver.http.request_body import decode_body
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.patch.json_patch import apply_json_patch
@@ -35,7 +35,7 @@ def apply_patch(content_type: str, target: dict[str, Any], patch: Any) -> dict[s
     else:
         raise unsupported_media_type((JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH))
     if not isinstance(result, dict):
-        raise BadRequest(400, "BadRequest", "the result of the patch is not an object")
+        raise invalid_patch("the result of the patch is not an object")
     return result
 
 

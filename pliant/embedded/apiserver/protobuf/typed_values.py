@@ -82,12 +82,21 @@ def read_double(value: Any) -> Any:
 
 
 def read_bytes(value: Any) -> Any:
+    if type(value) is list:  # Go also accepts the bytes as numbers
+        return _encode_numbers(value)
     if type(value) is not str:
         raise mismatch(value, "a string in base64")
     try:
         return base64.b64encode(base64.b64decode(value.replace("\n", "").replace("\r", ""), validate=True)).decode()
     except (binascii.Error, ValueError):
         raise TypeMismatch("must be base64") from None
+
+
+def _encode_numbers(numbers: list[Any]) -> str:
+    for index, number in enumerate(numbers):
+        if type(number) is not int or not 0 <= number < 256:
+            raise mismatch(number, "a number from 0 to 255").below(f"[{index}]")
+    return base64.b64encode(bytes(numbers)).decode()
 
 
 def read_quantity(value: Any) -> Any:
