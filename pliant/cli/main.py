@@ -12,6 +12,7 @@ from pliant import __version__
 from pliant.cli.linux_only import LINUX_COMMANDS, require_linux
 from pliant.cli.output.streams import open_devnull, redirect_to_devnull, repair_standard_streams
 from pliant.errors import PliantError, UnsupportedEnvironment, UserError
+from pliant.runtime.garbage_collection import collect_no_garbage
 
 
 class CommandSection(NamedTuple):
@@ -136,7 +137,8 @@ def _run_command(command_name: str, arguments: list[str]) -> int:
             require_linux(command_name)
     except PliantError as error:
         return _report_error(error)
-    command = load_command(command_name)
+    with collect_no_garbage():
+        command = load_command(command_name)
     parser = CommandParser(
         prog=f"pliant {command_name}",
         description=command.DESCRIPTION,

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from socket import socket
 
@@ -124,14 +125,16 @@ class EmbeddedCluster:
         clock = clock or SystemClock()
         config.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         async with AsyncExitStack() as stack:
-            # The agent starts while the certificates are created and the GPUs are discovered.
+            # The agent starts while the certificates are created, the GPUs are discovered, and the modules are imported
+            # that the first write of an object with CEL rules needs.
             agent_options = AgentOptions(data_dir=config.data_dir, api_port=API_PORT_FOR_PODS)
-            mode, certificate, gpus = await asyncio.gather(
+            mode, certificate, gpus, _ = await asyncio.gather(
                 stack.enter_async_context(start_agent_for_mode(agent_options, config.network_mode)),
                 asyncio.to_thread(
                     ensure_serving_certificate, config.data_dir, clock.now(), extra_names=POD_FACING_API_ADDRESSES
                 ),
                 _create_gpu_allocator(config),
+                asyncio.to_thread(import_module, "pliant.embedded.schema.rules.rule_validator"),
             )
             agent = mode.agent
             raise_open_file_limit()  # not before the agent has started: containers have the limit of the user

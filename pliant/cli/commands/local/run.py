@@ -8,7 +8,7 @@ import signal
 import sys
 from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
 from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -29,6 +29,7 @@ from pliant.cli.output.streams import redirect_to_devnull
 from pliant.cli.output.style import TerminalStyle
 from pliant.cli.shutdown import StopSignalHandler, handle_stop_signals, run_with_signals_deferred
 from pliant.errors import UnsupportedEnvironment
+from pliant.runtime.garbage_collection import collect_no_garbage
 from pliant.runtime.log_setup import ErrorNotifier, configure_logging
 
 if TYPE_CHECKING:
@@ -112,6 +113,22 @@ def _reject_module(name: str) -> NoReturn:
 
 
 def execute(args: Namespace) -> int | Coroutine[Any, Any, int]:
+    if args.kubeconfig or args.context or args.cluster or args.dry_run == "server":
+        from pliant.cli.script.submission import run_on_cluster
+
+        return run_on_cluster(args)
+    with collect_no_garbage():
+        plan = _read_plan(args)
+    if args.dry_run:
+        print_manifests(args.output, [manifest.raw for manifest in plan.manifests])
+        return 0
+    require_linux("run")
+    with _data_dir(args) as data_dir:
+        return run_with_signals_deferred(_run_session(args, plan, data_dir))
+
+
+def _read_plan(args: Namespace) -> RunPlan:
+    """Read and check the files; raise `InvalidInput` for what a cluster would reject."""
     from pliant.cli.cluster.apply import kind_registry_for_manifests
     from pliant.cli.input.autoscale_options import autoscale_options
     from pliant.cli.input.manifest_checks import check_runnable_locally
@@ -119,19 +136,11 @@ def execute(args: Namespace) -> int | Coroutine[Any, Any, int]:
     from pliant.cli.local.run_session import RunPlan
     from pliant.cli.script.options import load_job_input
 
-    if args.kubeconfig or args.context or args.cluster or args.dry_run == "server":
-        from pliant.cli.script.submission import run_on_cluster
-
-        return run_on_cluster(args)
     namespace = args.namespace or "default"
     job_input = load_job_input(args)
     catalog = kind_registry_for_manifests(job_input.manifests)
     check_runnable_locally(job_input.manifests, catalog, namespace)
-    if args.dry_run:
-        print_manifests(args.output, [manifest.raw for manifest in job_input.manifests])
-        return 0
-    require_linux("run")
-    plan = RunPlan(
+    return RunPlan(
         manifests=job_input.manifests,
         kind_registry=catalog,
         namespace=namespace,
@@ -141,8 +150,6 @@ def execute(args: Namespace) -> int | Coroutine[Any, Any, int]:
         notes=job_input.notes,
         log_files=ReplicaLogFiles(args.logs_dir.absolute()) if args.logs_dir else None,
     )
-    with _data_dir(args) as data_dir:
-        return run_with_signals_deferred(_run_session(args, plan, data_dir))
 
 
 @contextmanager
@@ -201,7 +208,9 @@ async def _run_jobs(plan: RunPlan, config: ClusterConfig, view: RunView, started
     from pliant.kube.client import KubeClient
 
     try:
-        async with EmbeddedCluster.start(config) as cluster:
+        async with AsyncExitStack() as stack:
+            with collect_no_garbage():
+                cluster = await stack.enter_async_context(EmbeddedCluster.start(config))
             if cluster.mode.fallback_notice:
                 view.show_note(cluster.mode.fallback_notice)
             client = KubeClient(cluster.transport)
