@@ -118,8 +118,11 @@ async def test_each_endpoint_changes_only_its_own_part(server: Served) -> None:
 
 async def test_what_the_server_owns_cannot_be_rewritten(server: Served) -> None:
     made = await server.client.create(CONFIG_MAPS, "default", config("a"))
-    theirs = {"creationTimestamp": "2001-01-01T00:00:00Z", "deletionTimestamp": "2001-01-01T00:00:00Z", "generation": 7}
+    theirs = {"creationTimestamp": "2001-01-01T00:00:00Z", "generation": 7}
     assert await server.client.patch(CONFIG_MAPS, "default", "a", {"metadata": theirs}) == made
+    deletion = {"metadata": {"deletionTimestamp": "2001-01-01T00:00:00Z"}}
+    with pytest.raises(Invalid, match=r"metadata\.deletionTimestamp: Invalid value"):
+        await server.client.patch(CONFIG_MAPS, "default", "a", deletion)
 
 
 async def test_a_patch_that_names_a_version_is_bound_to_it(server: Served) -> None:

@@ -30,11 +30,11 @@ async def test_pods_of_a_deleted_node_are_deleted_after_a_while() -> None:
         await passing(timedelta(seconds=1))
         assert [await pod_exists(places, name) for name in ("one", "two", "three")] == [False, False, True]
         watch = places.client.watch(PODS, "default", resource_version=since, fields="metadata.name=one")
-        failed, deleted = [await anext(watch), await anext(watch)]
+        failed, terminating, deleted = [await anext(watch) for _ in range(3)]
         await watch.aclose()
         assert failed.object is not None
         status = failed.object["status"]
-        assert (status["phase"], deleted.type) == ("Failed", "DELETED")
+        assert (status["phase"], terminating.type, deleted.type) == ("Failed", "MODIFIED", "DELETED")
         told = {each["type"]: each["reason"] for each in status["conditions"] if "reason" in each}
         assert told["DisruptionTarget"] == "DeletionByPodGC"
 

@@ -31,11 +31,7 @@ _BUDGET_STATUS_COUNTS: Final = ("disruptionsAllowed", "currentHealthy", "desired
 
 EXTRA_SCHEMA_KEYWORDS: Final[dict[str, SchemaRules]] = {
     "PersistentVolumeClaim": {"spec.volumeMode": {"default": "Filesystem", "enum": ["Block", "Filesystem"]}},
-    "Pod": {
-        "spec.enableServiceLinks": {"default": True},
-        "spec.serviceAccountName": {"default": "default"},
-        **pod_spec_rules("spec"),
-    },
+    "Pod": {"spec.enableServiceLinks": {"default": True}, **pod_spec_rules("spec")},
     "Service": {
         "spec.internalTrafficPolicy": {"enum": ["Cluster", "Local"]},
         "spec.ports[].protocol": PROTOCOL,

@@ -9,6 +9,7 @@ from tests.differential.table import (
     debugging,
     discovery,
     found,
+    found_pods,
     kinds,
     lists,
     pods,
@@ -19,6 +20,19 @@ from tests.differential.table import (
 
 SEQUENCES: dict[str, list[Step]] = {
     name: steps
-    for module in (verbs, lists, pods, services, kinds, workloads, debugging, custom, crds, discovery, found)
+    for module in (
+        verbs,
+        lists,
+        pods,
+        services,
+        kinds,
+        workloads,
+        debugging,
+        custom,
+        crds,
+        discovery,
+        found,
+        found_pods,
+    )
     for name, steps in module.SEQUENCES.items()
 }

@@ -21,8 +21,9 @@ from pliant.embedded.apiserver.admission.validation.endpoint_slices import (
     set_endpoint_slice_defaults,
     validate_endpoint_slice,
 )
+from pliant.embedded.apiserver.admission.validation.pod_spec import without_required_fields
 from pliant.embedded.apiserver.admission.validation.scale_fields import validate_scale_fields
-from pliant.embedded.apiserver.admission.validation.services import validate_service
+from pliant.embedded.apiserver.admission.validation.services import validate_families, validate_service
 from pliant.embedded.apiserver.admission.workloads import DEFERRED_DEFAULTERS, DEFERRED_VALIDATORS
 from pliant.embedded.apiserver.handlers.object_lifecycle import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
 from pliant.embedded.apiserver.http.errors import forbidden_field, invalid_field, required_field
@@ -108,7 +109,7 @@ class Admission:
             "/limitranges": validate_limit_range,
             "/resourcequotas": validate_resource_quota,
             DISRUPTION_BUDGETS_RESOURCE_KEY: validate_disruption_budget,
-            "/services": self._validate_service,
+            "/services": validate_service,
             "discovery.k8s.io/endpointslices": validate_endpoint_slice,
             priority_classes.PRIORITY_CLASSES_RESOURCE_KEY: priority_classes.validate_priority_class,
             CRDS_RESOURCE_KEY: validate_crd,
@@ -133,9 +134,9 @@ class Admission:
                 obj.setdefault("spec", {})  # a struct in Go, whose fields have defaults
             kind.schema.default(obj)
             errors = kind.schema.validate(obj)
-            if kind.is_custom:
-                errors += validate_scale_fields(kind, obj)
-            if kind.is_custom and (errors := _validate_custom_object(kind.schema, obj, old, errors)):
+            if not kind.is_custom:
+                errors = without_required_fields(errors)
+            elif errors := _validate_custom_object(kind.schema, obj, old, [*errors, *validate_scale_fields(kind, obj)]):
                 return errors
         if errors and not kind.is_custom and kind.qualified_name not in _VALIDATED_WITH_ERRORS:
             return errors
@@ -146,7 +147,12 @@ class Admission:
         mutate()
         if kind.resource_key == "/pods" and old is None:
             set_qos_class(obj)
-        errors += _validate_metadata(obj["metadata"], old)
+        if kind.resource_key == SERVICES_RESOURCE_KEY and (address_errors := self._validate_addresses(obj, old)):
+            return address_errors
+        return errors + self._validate_fields(kind, obj, old)
+
+    def _validate_fields(self, kind: Kind, obj: Object, old: Object | None) -> list[FieldError]:
+        errors = _validate_metadata(obj["metadata"], old)
         if not kind.is_custom and kind.resource_key not in _WITHOUT_FINALIZER_NAMES:
             errors += _validate_finalizer_names(obj["metadata"])
         if (validate := self._validators.get(kind.resource_key)) is not None:
@@ -159,9 +165,10 @@ class Admission:
             others = (each.decode() for each in transaction.committed.list_objects(SERVICES_RESOURCE_KEY))
             allocate_addresses(self._cluster_ips, obj, others, is_dry_run=transaction.is_dry_run)
 
-    def _validate_service(self, service: Object, old: Object | None) -> list[FieldError]:
+    def _validate_addresses(self, service: Object, old: Object | None) -> list[FieldError]:
+        """Return the errors of addresses, which hide all others: API servers allocate addresses first."""
         spec, before = service.get("spec") or {}, ((old or {}).get("spec") or {})
-        return [*validate_service(service, old), *validate_cluster_ip(self._cluster_ips, spec, before)]
+        return [*validate_families(spec), *validate_cluster_ip(self._cluster_ips, spec, before)]
 
 
 def _merge_string_data(secret: Object, old: Object | None) -> None:
@@ -201,8 +208,14 @@ def _without_unchanged_fields(errors: Sequence[FieldError], obj: Object, old: Ob
 
 
 def _validate_metadata(metadata: Object, old: Object | None) -> list[FieldError]:
-    errors = []
-    if old is not None and metadata.get("deletionTimestamp"):
+    if old is None:
+        return []
+    errors = [
+        invalid_field(f"metadata.{field}", metadata.get(field), "field is immutable")
+        for field in ("deletionTimestamp", "deletionGracePeriodSeconds")
+        if metadata.get(field) != old["metadata"].get(field)
+    ]
+    if metadata.get("deletionTimestamp"):
         added = set(metadata.get("finalizers") or ()) - set(old["metadata"].get("finalizers") or ())
         if added:
             detail = "no new finalizers can be added if the object is being deleted, found new finalizers "

@@ -8,6 +8,7 @@ from typing import Any
 
 from pliant.embedded.apiserver.admission.ephemeral_containers import forbid_on_create, validate_ephemeral_containers
 from pliant.embedded.apiserver.admission.validation.pod_spec import validate_pod_spec
+from pliant.embedded.apiserver.admission.validation.pod_status import set_pod_addresses, validate_pod_status
 from pliant.embedded.apiserver.admission.validation.pod_update import validate_pod_update
 from pliant.embedded.schema import FieldError
 from pliant.embedded.storage.stored_objects import Object
@@ -24,7 +25,10 @@ def set_pod_defaults(pod: Object, old: Object | None) -> None:
     for _, container in _iter_containers(spec):
         _set_default_requests(container)
     # `serviceAccount` is the deprecated name of the field; clients read both.
-    spec["serviceAccount"] = spec.setdefault("serviceAccountName", "default")
+    if old is None:
+        spec["serviceAccountName"] = spec.get("serviceAccountName") or "default"
+    if spec.get("serviceAccountName"):
+        spec["serviceAccount"] = spec["serviceAccountName"]
     _add_default_tolerations(spec)
     if spec.get("hostNetwork"):
         _set_host_ports(spec)
@@ -33,6 +37,11 @@ def set_pod_defaults(pod: Object, old: Object | None) -> None:
         spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
         status = pod.setdefault("status", {})
         status.setdefault("phase", "Pending")
+    elif isinstance(pod.get("status"), dict):
+        set_pod_addresses(pod["status"])
+        before = old.get("status") or {}
+        if before.get("qosClass"):
+            pod["status"]["qosClass"] = before["qosClass"]
 
 
 def _set_host_ports(spec: Object) -> None:
@@ -63,9 +72,11 @@ def validate_pod(pod: Object, old: Object | None) -> list[FieldError]:
     spec = pod["spec"]
     if old is None:
         return [*forbid_on_create(pod), *validate_pod_spec(spec)]
+    status, old_status = pod.get("status") or {}, old.get("status") or {}
+    errors = [] if status == old_status else list(validate_pod_status(status, old_status))
     if spec == old["spec"]:  # most updates write only the status
-        return []
-    errors = validate_pod_spec(spec) + validate_pod_update(spec, old["spec"])
+        return errors
+    errors += validate_pod_spec(spec) + validate_pod_update(spec, old["spec"])
     return [*errors, *validate_ephemeral_containers(pod, old)]
 
 

@@ -76,6 +76,7 @@ def remove_or_mark_terminating(
         last = current.decode()
         if resource == PODS_RESOURCE_KEY:
             _mark_terminating(last["metadata"], 0, now, is_first_request=not current.is_terminating)
+            last = transaction.put(resource, last).decode()  # watches see the end of the grace period, too
         return DeletionResult(transaction.remove(resource, last), is_removed=True)
     previous_grace = metadata.get("deletionGracePeriodSeconds")
     if current.is_terminating and (previous_grace is None or grace >= previous_grace):

@@ -21,7 +21,7 @@ from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import created_status_response
 from pliant.embedded.storage.store import Store, Transaction
 from pliant.embedded.storage.stored_objects import Object, ObjectKey, StoredObject
-from pliant.errors import ServerError, TooManyRequests
+from pliant.errors import Invalid, ServerError, TooManyRequests
 from pliant.kube.timestamps import format_timestamp
 from pliant.kube.transport.base import Reply
 from pliant.runtime.clock import Clock
@@ -62,7 +62,11 @@ async def evict_pod(store: Store, info: RequestInfo, plugins: AdmissionPlugins, 
     require_type(body, "policy/v1", "Eviction")
     if object_field(body, "metadata").get("name") not in (None, "", info.name):
         raise bad_request("name in URL does not match name in Eviction object")
-    options = parse_delete_options(info, object_field(body, "deleteOptions"))
+    try:
+        options = parse_delete_options(info, object_field(body, "deleteOptions"))
+    except Invalid:
+        _require_pod(store, info)  # API servers look for the pod before they validate the options
+        raise
 
     def evict(transaction: Transaction) -> None:
         _require_namespace(transaction, info)
@@ -79,6 +83,13 @@ async def evict_pod(store: Store, info: RequestInfo, plugins: AdmissionPlugins, 
 
     await store.run_transaction(evict, dry_run=options.is_dry_run)
     return created_status_response()
+
+
+def _require_pod(store: Store, info: RequestInfo) -> None:
+    if store.committed.get(ObjectKey(NAMESPACES_RESOURCE_KEY, "", info.namespace)) is None:
+        raise namespace_not_found(info.namespace)
+    if store.committed.get(info.key) is None:
+        raise not_found(info.kind, info.name)
 
 
 def _require_namespace(transaction: Transaction, info: RequestInfo) -> None:

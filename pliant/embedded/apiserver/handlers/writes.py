@@ -37,6 +37,12 @@ _NAME_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SERVER_OWNED_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 _OVERWRITTEN_METADATA = tuple(field for field in _SERVER_OWNED_METADATA if field != "generation")
 _OMIT_EMPTY_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
+_REFUSED_METADATA = ("deletionTimestamp", "deletionGracePeriodSeconds")
+"""Fields of `_SERVER_OWNED_METADATA` of which a change is an error; other ones are restored."""
+_WRITABLE_BY_STATUS = {
+    "/pods": ("labels", "annotations", "finalizers"),
+    "/services": ("labels", "annotations", "finalizers", "ownerReferences"),
+}
 UpdateFunction = Callable[[Object], Object]
 """Returns the new state of an object; it must not modify its argument."""
 
@@ -185,6 +191,7 @@ class ObjectWriter:
                 if uid := new["metadata"].get("uid"):
                     detail = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
                     raise errors.conflict(info.kind, info.name, detail)
+                new["metadata"].pop("resourceVersion", None)
                 if not new["metadata"].get("name"):
                     raise errors.bad_request(f"the name of the object ({info.name} based on URL) was undeterminable")
                 read_typed(info, new)
@@ -361,6 +368,8 @@ def _restore_protected_fields(info: RequestInfo, old: Object, new: Object) -> Ob
     """Undo the changes of fields that the endpoint of the request cannot write."""
     if info.subresource == "status":
         result = {field: value for field, value in old.items() if field != "status"}
+        if info.kind.resource_key in _WRITABLE_BY_STATUS:
+            result["metadata"] = _with_written_metadata(old["metadata"], new["metadata"], info.kind.resource_key)
         return {**result, "status": new["status"]} if "status" in new else result
     if info.kind.has_status:
         new.pop("status", None)
@@ -370,8 +379,9 @@ def _restore_protected_fields(info: RequestInfo, old: Object, new: Object) -> Ob
         _require_same_ephemeral_containers(info, old, new)
     metadata = new["metadata"]
     for field in (*_SERVER_OWNED_METADATA, "managedFields"):
-        metadata.pop(field, None)
-        if field in old["metadata"]:
+        if field not in _REFUSED_METADATA or metadata.get(field) is None:
+            metadata.pop(field, None)
+        if field in old["metadata"] and field not in metadata:
             metadata[field] = old["metadata"][field]
     _drop_unset_metadata(metadata)
     metadata["name"] = old["metadata"]["name"]
@@ -389,6 +399,13 @@ def _require_same_ephemeral_containers(info: RequestInfo, old: Object, new: Obje
     ):
         error = errors.forbidden_field("spec", FORBIDDEN_POD_UPDATE_MESSAGE)
         raise errors.invalid_object(info.kind, info.name, [error])
+
+
+def _with_written_metadata(old: Object, new: Object, resource: str) -> Object:
+    """Return metadata with the fields that a write of the status also writes."""
+    fields = _WRITABLE_BY_STATUS[resource]
+    written = {field: new[field] for field in fields if new.get(field)}
+    return {**{field: value for field, value in old.items() if field not in fields}, **written}
 
 
 def _drop_unset_metadata(metadata: Object) -> None:

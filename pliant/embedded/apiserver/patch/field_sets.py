@@ -88,6 +88,16 @@ def field_schema(schema: MergeSchema, name: str) -> MergeSchema:
     return found if isinstance(found, Mapping) else {}
 
 
+def is_declared_field(path: FieldPath, schema: MergeSchema) -> bool:
+    """Return whether a path ends at a field that the schema declares, which keys of maps and list items are not."""
+    is_declared = False
+    for element in path:
+        name = element.removeprefix("f:")
+        is_declared = element.startswith("f:") and name in (schema.get("properties") or {})
+        schema = field_schema(schema, name) if element.startswith("f:") else schema.get("items") or {}
+    return is_declared
+
+
 def list_item_path_element(item: Any, schema: MergeSchema) -> str:
     """Return the path element of an item in a list of type map or set."""
     if not isinstance(item, dict):

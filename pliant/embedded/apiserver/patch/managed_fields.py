@@ -25,6 +25,12 @@ _SERVER_MANAGED_METADATA = frozenset(
 )
 
 
+_SET_BY_SERVER = {
+    "Pod": [("f:spec", f"f:{name}") for name in ("priority", "preemptionPolicy")],
+    "Service": [("f:spec", f"f:{name}") for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")],
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagedFieldsEntry:
     manager: str
@@ -95,7 +101,7 @@ def apply_to_live(
     others = [replace(each, paths=each.paths - changed) for each in others]
     stored = result
     if before is not None:
-        removal = _plan_removal(before.paths - entry.paths, others)
+        removal = _plan_removal(before.paths, entry.paths, others, scope.schema)
         result = removal.apply(result, scope.schema)
         stored = result if scope.keeps_empty_fields else replace(removal, owned=set()).apply(stored, scope.schema)
     if before is not None and before.paths == entry.paths and stored == live:
@@ -141,10 +147,18 @@ def _decode_entries(obj: Object, scope: WriteScope) -> list[ManagedFieldsEntry]:
             operation=UPDATE_OPERATION,
             api_version=obj["apiVersion"],
             time=obj["metadata"].get("creationTimestamp", ""),
-            paths=frozenset(scope.manageable_fields(obj)),
+            paths=frozenset(path for path in scope.manageable_fields(obj) if not _is_set_by_server(path, obj)),
         )
         return [first]
     return [_decode_entry(each) for each in managed_fields]
+
+
+def _is_set_by_server(path: FieldPath, obj: Object) -> bool:
+    """Return whether admission or allocation has likely set a field, which therefore has no manager."""
+    if path[:2] == ("f:spec", "f:tolerations") and obj["kind"] == "Pod":
+        tolerations = obj["spec"].get("tolerations") or ()
+        return all(str(each.get("key")).startswith("node.kubernetes.io/") for each in tolerations)
+    return path[:2] in _SET_BY_SERVER.get(obj["kind"], ())
 
 
 def _decode_entry(raw: Mapping[str, Any]) -> ManagedFieldsEntry:
@@ -164,9 +178,16 @@ def _changed_paths(before: Mapping[FieldPath, Any], after: Mapping[FieldPath, An
     return new | (_with_parent_paths(after) - _with_parent_paths(before))
 
 
-def _plan_removal(released: frozenset[FieldPath], others: list[ManagedFieldsEntry]) -> FieldRemoval:
-    """Remove the fields that a manager no longer applies, unless other managers own them or parts of them."""
+def _plan_removal(
+    before: frozenset[FieldPath], applied: frozenset[FieldPath], others: list[ManagedFieldsEntry], schema: MergeSchema
+) -> FieldRemoval:
+    """Remove the fields that a manager no longer applies, unless other managers own them or parts of them.
+
+    With all its owned parts, a declared field is removed as a whole: its other parts are defaults.
+    """
     owned = {path for each in others for path in each.paths}
+    declared = {each for each in _with_parent_paths(before) if field_sets.is_declared_field(each, schema)}
+    released = (before - applied) | (declared - _with_parent_paths(applied))
     return FieldRemoval(released - _with_parent_paths(owned), owned)
 
 

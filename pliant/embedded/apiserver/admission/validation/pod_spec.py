@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -12,8 +13,14 @@ from pliant.embedded.apiserver.admission.validation.node_affinity import validat
 from pliant.embedded.apiserver.admission.validation.security import validate_pod_security
 from pliant.embedded.apiserver.admission.validation.tolerations import validate_tolerations
 from pliant.embedded.apiserver.admission.validation.volumes import validate_volumes
-from pliant.embedded.apiserver.http.errors import duplicate_value, invalid_field, required_field, unsupported_value
-from pliant.embedded.schema import FieldError
+from pliant.embedded.apiserver.http.errors import (
+    duplicate_value,
+    forbidden_field,
+    invalid_field,
+    required_field,
+    unsupported_value,
+)
+from pliant.embedded.schema import FieldError, FieldErrorType
 from pliant.embedded.schema.metadata import DNS_LABEL_RULE
 from pliant.embedded.storage.stored_objects import Object
 
@@ -23,9 +30,24 @@ _MAX_SEARCH_CHARACTERS: Final = 2048
 _UNSATISFIABLE: Final = ("DoNotSchedule", "ScheduleAnyway")
 
 
+_REQUIRED_HERE: Final = re.compile(
+    r"(spec\.template\.)?spec\.("
+    r"(init)?[cC]ontainers\[\d+\]\.(\w+Probe|lifecycle|ports|volumeMounts|env\[\d+\]\.(name|valueFrom\.(?!fileKeyRef)))"
+    r"|volumes\[\d+\]\.(configMap|secret|downwardAPI|projected|hostPath)"
+    r"|(hostAliases|readinessGates|topologySpreadConstraints)\[).*"
+)
+
+
+def without_required_fields(errors: list[FieldError]) -> list[FieldError]:
+    """Return the errors of a schema without those of required fields that `validate_pod_spec` validates itself."""
+    required = FieldErrorType.REQUIRED.cause
+    return [each for each in errors if each.reason != required or not _REQUIRED_HERE.fullmatch(each.field)]
+
+
 def validate_pod_spec(spec: Object) -> list[FieldError]:
     """Validate the spec of a pod or of a pod template; the paths of errors begin with `spec`."""
     volumes, errors = validate_volumes(spec.get("volumes") or [], "spec.volumes")
+    errors += _validate_token_volumes(spec)
     errors += validate_containers(spec, volumes)
     for validate in (
         _validate_host_ports,
@@ -39,6 +61,16 @@ def validate_pod_spec(spec: Object) -> list[FieldError]:
     ):
         errors += validate(spec)
     return errors
+
+
+def _validate_token_volumes(spec: Object) -> Iterator[FieldError]:
+    if spec.get("serviceAccountName"):
+        return
+    for index, volume in enumerate(spec.get("volumes") or ()):
+        for number, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
+            if source.get("serviceAccountToken") is not None:
+                path = f"spec.volumes[{index}].projected.sources[{number}].serviceAccountToken"
+                yield forbidden_field(path, "must not be specified when serviceAccountName is not set")
 
 
 def _validate_host_ports(spec: Object) -> Iterator[FieldError]:

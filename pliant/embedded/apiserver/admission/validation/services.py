@@ -26,14 +26,13 @@ _UNSET_BY_EXTERNAL_NAME: Final = ("ipFamilies", "ipFamilyPolicy")
 
 
 def validate_service(service: Object, old: Object | None) -> list[FieldError]:
-    """Return the errors of a service; the allocation of its address is validated separately."""
+    """Return the errors of a service; its addresses are validated separately."""
     spec = service.get("spec") or {}
     errors = list(names.validate_labels("spec.selector", spec.get("selector") or {}))
     errors += _validate_type(spec)
     errors += _validate_ports(spec)
     errors += _validate_affinity(spec)
     errors += _validate_traffic(spec)
-    errors += _validate_families(spec)
     if old is not None:
         errors += _validate_address_update(spec, old.get("spec") or {})
     return errors
@@ -119,7 +118,8 @@ def _validate_traffic(spec: Object) -> Iterator[FieldError]:
         yield from names.validate_ip_address(f"spec.externalIPs[{index}]", address)
 
 
-def _validate_families(spec: Object) -> Iterator[FieldError]:
+def validate_families(spec: Object) -> Iterator[FieldError]:
+    """Yield the errors of the families of a service, and of an address of a wrong form."""
     if spec.get("type") == "ExternalName":
         return
     families = spec.get("ipFamilies") or []

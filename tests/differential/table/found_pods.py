@@ -1,0 +1,93 @@
+"""Pods and services: sequences that the campaign found and shrank; the differences they showed are mended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pliant.kube.transport.base import APPLY_PATCH, MERGE_PATCH
+from tests.differential.steps import WATCH, A, Step
+from tests.differential.table.services import service
+
+_PODS, _ONE, _SERVICES = f"{A}/pods", f"{A}/pods/two", f"{A}/services"
+_MAIN = {"name": "main", "image": "busybox:1"}
+_TIME = "2000-01-01T00:00:00Z"
+
+
+def _pod(spec: dict[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:
+    fields = {"containers": [_MAIN], **(spec or {})}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "two", **metadata}, "spec": fields}
+
+
+def _apply(spec: dict[str, Any], **metadata: Any) -> Step:
+    return Step("PATCH", _ONE, _pod(spec, **metadata), query={"fieldManager": "bob"}, media=APPLY_PATCH)
+
+
+def _status(**fields: Any) -> Step:
+    return Step("PATCH", f"{_ONE}/status", {"status": fields}, media=MERGE_PATCH)
+
+
+def _evict(**options: Any) -> Step:
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "two"}, "deleteOptions": options}
+    return Step("POST", f"{_ONE}/eviction", body)
+
+
+SEQUENCES: dict[str, list[Step]] = {
+    "a watch of a pod without a node that is deleted": [
+        Step(WATCH, _PODS),
+        Step("POST", _PODS, _pod()),
+        Step("DELETE", _ONE),
+    ],
+    "an update of a pod without its service account": [
+        Step("POST", _PODS, _pod()),
+        Step("PUT", _ONE, _pod({"volumes": [{"projected": {"sources": [{"serviceAccountToken": {}}]}}]})),
+        Step("PUT", _ONE, _pod()),
+    ],
+    "required fields of a pod that are named differently": [
+        Step("POST", _PODS, _pod({"volumes": [{"downwardAPI": {"items": [{"fieldRef": {}}]}}]})),
+        Step("POST", _PODS, _pod({"hostAliases": [{}], "readinessGates": [{}]})),
+        Step("POST", _PODS, _pod({"containers": [{**_MAIN, "livenessProbe": {"httpGet": {}}}]})),
+    ],
+    "the status of a pod": [
+        Step("POST", _PODS, _pod()),
+        _status(conditions=[{}]),
+        _status(podIP="-x-", podIPs=[{"ip": "10.1.1.1"}]),
+        _status(podIPs=[{"ip": "10.1.1.1"}, {"ip": "10.1.1.2"}]),
+        _status(podIP="10.1.1.1"),
+        Step("PATCH", f"{_ONE}/status", {"status": None}, media=MERGE_PATCH),
+        Step("PATCH", f"{_ONE}/status", {"metadata": {"labels": {"a b": "c"}}}, media=MERGE_PATCH),
+        Step("PATCH", f"{_ONE}/status", {"metadata": {"labels": {"a": "c"}}}, media=MERGE_PATCH),
+    ],
+    "fields of a pod that a manager no longer applies, with their defaults": [
+        _apply({"containers": [{**_MAIN, "livenessProbe": {"exec": {"command": ["x"]}}}]}),
+        _apply({"containers": [{"name": "main"}]}),
+        _apply({"containers": [_MAIN]}, labels={"a": "b"}),
+    ],
+    "what the server sets has no manager": [
+        Step("POST", _PODS, _pod()),
+        Step("POST", _SERVICES, service()),
+        _apply({"tolerations": []}),
+        Step(
+            "PATCH",
+            f"{_SERVICES}/s",
+            {"apiVersion": "v1", "kind": "Service", "spec": {"clusterIP": "None"}},
+            query={"fieldManager": "bob"},
+            media=APPLY_PATCH,
+        ),
+    ],
+    "a version of a pod that is created by apply": [_apply({}, resourceVersion="7")],
+    "the time of deletion is immutable": [
+        Step("POST", _PODS, _pod()),
+        Step("PATCH", _ONE, {"metadata": {"deletionTimestamp": _TIME}}, media=MERGE_PATCH),
+        Step("PATCH", _ONE, {"metadata": {"deletionGracePeriodSeconds": 5}}, media=MERGE_PATCH),
+    ],
+    "options of the eviction of a pod that does not exist": [
+        _evict(dryRun=["Some"]),
+        Step("POST", _PODS, _pod()),
+        _evict(dryRun=["Some"]),
+    ],
+    "errors of the address of a service hide others": [
+        Step("POST", _SERVICES, service(clusterIP="a b", ports=[{"port": 0}])),
+        Step("POST", _SERVICES, service(clusterIP="a b", sessionAffinity="x", selector={"a b": "c"})),
+        Step("POST", _SERVICES, service(ipFamilies=["x"], ports=[])),
+    ],
+}
