@@ -54,7 +54,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         aspect="message",
         methods=("PATCH",),
         media="application/apply-patch.yaml",
-        ignoring='(?<=with )"[a-z-]+"',
+        ignoring='(?<=with )"[a-z-]+"( using example.org/v1(beta1)?)?',
     ),
     Explanation(
         request="an update or deletion with the UID of another object",
@@ -73,10 +73,10 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         real_value=500,
     ),
     Explanation(
-        request="an invalid `resourceVersion` in a get, list or watch",
+        request="an invalid `resourceVersion` in a get, list, watch, update or patch",
         real="500",
         embedded="400",
-        methods=("GET", "WATCH"),
+        methods=("GET", "WATCH", "PUT", "PATCH"),
         values=(500, 400),
     ),
     Explanation(
@@ -114,6 +114,24 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         plurals="gadgets",
         field=r"spec\.choice",
         values=("<absent>", "FieldValueInvalid"),
+    ),
+    Explanation(
+        request="a number with a fraction in an integer field of the status of a custom object",
+        real="names the field and the status",
+        embedded="names the field",
+        aspect="cause",
+        plurals="gadgets/status",
+        field="status",
+        values=("FieldValueInvalid", "<absent>"),
+    ),
+    Explanation(
+        request="a patch that removes the `apiVersion` of a custom object",
+        real="500",
+        embedded="422",
+        methods=("PATCH",),
+        plurals="gadgets",
+        field="patch",
+        values=(500, 422),
     ),
     Explanation(
         request="a service with an invalid name",

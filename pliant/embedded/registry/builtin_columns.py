@@ -171,11 +171,24 @@ SECRET_COLUMNS: Final = (
     make_column("Data", _data_count_cell("data"), "Number of entries."),
     AGE_COLUMN,
 )
+
+
+def _claim_status_cell(claim: Mapping[str, Any], now: datetime) -> Any:
+    is_terminating = claim["metadata"].get("deletionTimestamp")
+    return "Terminating" if is_terminating else (claim.get("status") or {}).get("phase", "")
+
+
+def _capacity_cell(claim: Mapping[str, Any], now: datetime) -> Any:
+    if not (claim.get("spec") or {}).get("volumeName"):
+        return ""
+    return ((claim.get("status") or {}).get("capacity") or {}).get("storage", "0")
+
+
 PERSISTENT_VOLUME_CLAIM_COLUMNS: Final = (
     NAME_COLUMN,
-    make_column("Status", field_cell("status.phase"), "The current phase of PersistentVolumeClaim."),
+    make_column("Status", _claim_status_cell, "The current phase of PersistentVolumeClaim."),
     make_column("Volume", field_cell("spec.volumeName"), "The PersistentVolume backing this claim."),
-    make_column("Capacity", field_cell("status.capacity.storage"), "The actual resources of the underlying volume."),
+    make_column("Capacity", _capacity_cell, "The actual resources of the underlying volume."),
     make_column("Access Modes", _access_modes, "The actual access modes the volume backing the PVC has."),
     make_column("StorageClass", field_cell("spec.storageClassName"), "StorageClass of the pvc"),
     make_column(

@@ -21,9 +21,10 @@ def find_field_errors(crd: Object) -> list[FieldError]:
 def _find_name_errors(crd: Object, spec: Object) -> Iterator[FieldError]:
     names, group = spec.get("names") or {}, spec.get("group") or ""
     plural = names.get("plural") or ""
-    name = crd["metadata"].get("name")
-    if name and name != f"{plural}.{group}":
-        yield _invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+    for field in ("generateName", "name"):
+        name = crd["metadata"].get(field)
+        if name and name != f"{plural}.{group}":
+            yield _invalid(f"metadata.{field}", name, 'must be spec.names.plural+"."+spec.group')
     if not group:
         yield _required("spec.group")
     elif problem := name_problem(group, DNS_SUBDOMAIN_RULE):
@@ -57,6 +58,8 @@ def _find_version_errors(spec: Object) -> Iterator[FieldError]:
     first = (versions[0].get("name") or "") if versions else ""
     if first and (problem := name_problem(first, DNS_1035_LABEL_RULE)):
         yield _invalid("spec.version", first, problem)  # the field of v1beta1 that the first version sets
+    if len({version.get("name") or "" for version in versions if version.get("storage")}) > 1:
+        yield _invalid("status.storedVersions", None, "must have every storage version")
     if not stored:
         yield _invalid("status.storedVersions", None, "must have at least one stored version")
 

@@ -98,7 +98,7 @@ def kinds_of_crd(crd: Mapping[str, Any]) -> tuple[Kind, ...]:
 
 
 def _require_names(name: str, group: str, plural: str) -> None:
-    if name != f"{plural}.{group}":
+    if name and name != f"{plural}.{group}":
         raise InvalidSpec("metadata.name", f'Invalid value: "{name}": must be spec.names.plural+"."+spec.group')
     if "." not in group:
         raise InvalidSpec("spec.group", f'Invalid value: "{group}": should be a domain with at least one dot')

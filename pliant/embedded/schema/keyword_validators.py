@@ -46,7 +46,7 @@ def number_validators(schema: Mapping[str, Any]) -> list[Validator]:
 
 
 def list_validators(schema: Mapping[str, Any], item_validator: Validator | None) -> list[Validator]:
-    """Return one validator: the number of items hides no errors of items, and only these hide equal items."""
+    """Return one validator: the number of items hides no errors of items, and these hide no equal items."""
     validators: list[Validator] = []
     unique: Validator | None = None
     min_items, max_items = schema.get("minItems"), schema.get("maxItems")
@@ -58,22 +58,17 @@ def list_validators(schema: Mapping[str, Any], item_validator: Validator | None)
         unique = _unique_items_validator(lambda item: item)
     elif schema.get("x-kubernetes-list-type") == "map":
         key_fields = tuple(schema.get("x-kubernetes-list-map-keys", ()))
-        unique = _unique_items_validator(lambda item: {name: item[name] for name in key_fields if name in item})
+        unique = _unique_keys_validator(key_fields)
     if unique is None:
         return validators
     if not validators:
         return [unique]
-    return [_list_validator(validators, item_validator, unique)]
+    return [_list_validator([*validators, unique])]
 
 
-def _list_validator(validators: Sequence[Validator], item_validator: Validator | None, unique: Validator) -> Validator:
+def _list_validator(validators: Sequence[Validator]) -> Validator:
     def validate(value: Any) -> ValidationResult:
-        errors: list[FieldErrorBuilder] = []
-        for check in validators:
-            errors += check(value) or ()
-        if item_validator is None or all(item_validator(item) is None for item in value):
-            errors += unique(value) or ()
-        return errors or None
+        return [error for check in validators for error in check(value) or ()] or None
 
     return validate
 
@@ -166,6 +161,22 @@ def _each_item_validator(item_validator: Validator) -> Validator:
             if item_errors is not None:
                 errors = (errors or []) + [error.prepend(index) for error in item_errors]
         return errors
+
+    return validate
+
+
+def _unique_keys_validator(key_fields: Sequence[str]) -> Validator:
+    """Return a validator of the keys of a list of type map, whose items must be objects."""
+    unique = _unique_items_validator(
+        lambda item: {name: item[name] for name in key_fields if name in item} if item is not None else {}
+    )
+
+    def validate(value: Any) -> ValidationResult:
+        for index, item in enumerate(value):
+            if item is not None and not isinstance(item, dict):
+                detail = "must be an object for an array of list-type map"
+                return [FieldErrorBuilder(FieldErrorType.INVALID, item, detail).prepend(index)]
+        return unique(value)
 
     return validate
 

@@ -40,8 +40,9 @@ def compile_validator(schema: Mapping[str, Any]) -> Validator | None:
     if schema.get("x-kubernetes-embedded-resource"):
         schema = with_object_metadata(schema, require_type=True)
     typed = _type_validator(schema)
-    rest = [*([enum_validator(schema["enum"])] if "enum" in schema else []), *_combinator_validators(schema)]
-    check = _chain_validators([*([typed] if typed else []), *rest])
+    if "enum" in schema:
+        typed = _both_validators(typed, enum_validator(schema["enum"]))
+    check = _chain_validators([*([typed] if typed else []), *_combinator_validators(schema)])
     if check is None or not schema.get("nullable"):
         return check
     non_null = check
@@ -65,6 +66,13 @@ def _chain_validators(validators: list[Validator]) -> Validator | None:
         return None
 
     return validate
+
+
+def _both_validators(first: Validator | None, second: Validator) -> Validator:
+    """Return a validator with the errors of both: a value of a wrong type is not in an enumeration either."""
+    if first is None:
+        return second
+    return lambda value: [*(first(value) or ()), *(second(value) or ())] or None
 
 
 def _type_error(value: Any, expected: str) -> list[FieldErrorBuilder]:

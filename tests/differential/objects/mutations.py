@@ -57,7 +57,9 @@ def mutate(rng: random.Random, obj: dict[str, Any]) -> dict[str, Any]:
     for _ in range(rng.choice((1, 1, 1, 2))):
         # A service with a bad name gets no address, which hides its other errors.
         if rng.random() < 0.15 and obj.get("kind") != "Service":
-            result["metadata"] = {**result.get("metadata", {}), **copy.deepcopy(rng.choice(_METADATA))}
+            metadata = result.get("metadata")
+            change = copy.deepcopy(rng.choice(_METADATA))
+            result["metadata"] = {**metadata, **change} if isinstance(metadata, dict) else change
         else:
             _mutate_somewhere(rng, result)
     return result

@@ -9,6 +9,8 @@ from tests.differential.steps import A, B, Step
 
 _GADGETS = "/apis/example.org/v1/namespaces/{run}-a/gadgets"
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_LEASES = "/apis/coordination.k8s.io/v1/namespaces/{run}-a/leases"
+_LEASE = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "one"}}
 _ADA = {"fieldManager": "ada"}
 
 
@@ -85,8 +87,33 @@ SEQUENCES: dict[str, list[Step]] = {
             MERGE_PATCH,
             {"status": "text"},
             {"status": {"replicas": "x"}},
+            {"status": {"replicas": 1.5}},
             {"status": {"selector": 5, "replicas": True}},
         ),
+    ],
+    "custom objects without an apiVersion, and lists of wrong items": [
+        Step("POST", _GADGETS, _gadget(spec={"size": 1})),
+        *_patches(f"{_GADGETS}/one", MERGE_PATCH, {"apiVersion": None}),
+        Step("POST", _GADGETS, _gadget(spec={"size": 1, "colour": 5, "ports": [[]], "tags": [1, 1]})),
+        Step("POST", _GADGETS, _gadget(spec={"ports": [{}, {}]})),
+    ],
+    "an empty field that a manager applied is replaced by its members": [
+        _apply(f"{_LEASES}/one", {**_LEASE, "spec": {}}),
+        _apply(f"{_LEASES}/one", {**_LEASE, "spec": {"holderIdentity": "me"}}),
+        _apply(f"{_LEASES}/one", {**_LEASE, "spec": None}),
+        Step("POST", _LEASES, {"metadata": {"name": "two"}, "spec": {"leaseTransitions": -1}}),
+    ],
+    "applied resource versions": [
+        Step("POST", f"{A}/secrets", _secret()),
+        _apply(f"{A}/secrets/one", _secret(metadata={"name": "one", "resourceVersion": "1"})),
+        _apply(f"{A}/secrets/one", _secret(metadata={"name": "one", "resourceVersion": "x"})),
+        _apply(f"{A}/secrets/one", _secret(metadata={"name": "one", "uid": "other"})),
+        _apply(f"{A}/secrets/two", _secret(metadata={"name": "two", "resourceVersion": "1"})),
+    ],
+    "names in other fields": [
+        Step("POST", "/api/v1/namespaces", {"metadata": {"name": "a%b"}}),
+        Step("POST", f"{A}/resourcequotas", {"metadata": {"name": "a/b"}, "spec": {"hard": {"unknown": 1}}}),
+        Step("POST", f"{A}/events", {"metadata": {"name": "a/b"}, "involvedObject": {"namespace": "other"}}),
     ],
     "generations and finalizers that a client sets": [
         Step("POST", f"{A}/configmaps", {"metadata": {"name": "one", "generation": 7}}),

@@ -21,6 +21,8 @@ from pliant.embedded.apiserver.admission.validation.endpoint_slices import (
     set_endpoint_slice_defaults,
     validate_endpoint_slice,
 )
+from pliant.embedded.apiserver.admission.validation.leases import validate_lease
+from pliant.embedded.apiserver.admission.validation.namespaces import validate_namespace
 from pliant.embedded.apiserver.admission.validation.pod_spec import without_required_fields
 from pliant.embedded.apiserver.admission.validation.scale_fields import validate_scale_fields
 from pliant.embedded.apiserver.admission.validation.services import validate_families, validate_service
@@ -63,7 +65,7 @@ _DEPRECATED_EVENT_SUFFIXES = ("Source", "FirstTimestamp", "LastTimestamp", "Coun
 _VALIDATED_WITH_ERRORS = frozenset(
     {
         *("pods", "services", "secrets", "configmaps", "persistentvolumeclaims", "namespaces", "serviceaccounts"),
-        "limitranges",
+        *("limitranges", "resourcequotas"),
         *("events", "endpointslices.discovery.k8s.io", "poddisruptionbudgets.policy", "leases.coordination.k8s.io"),
         *(f"{plural}.rbac.authorization.k8s.io" for plural in ("roles", "clusterroles")),
         *(f"{plural}.rbac.authorization.k8s.io" for plural in ("rolebindings", "clusterrolebindings")),
@@ -79,6 +81,8 @@ _WITHOUT_FINALIZER_NAMES = frozenset(
     }
 )
 """Resources whose finalizers may have a name without a domain."""
+_METADATA_LAST = frozenset({"/events", DISRUPTION_BUDGETS_RESOURCE_KEY})
+"""Resources whose metadata are validated only if their own fields are valid."""
 
 
 class Admission:
@@ -105,6 +109,8 @@ class Admission:
             "/secrets": validate_secret,
             "/configmaps": validate_config_map,
             "/events": _validate_event,
+            "/namespaces": validate_namespace,
+            "coordination.k8s.io/leases": validate_lease,
             "/persistentvolumeclaims": validate_claim,
             "/limitranges": validate_limit_range,
             "/resourcequotas": validate_resource_quota,
@@ -149,15 +155,20 @@ class Admission:
             set_qos_class(obj)
         if kind.resource_key == SERVICES_RESOURCE_KEY and (address_errors := self._validate_addresses(obj, old)):
             return address_errors
-        return errors + self._validate_fields(kind, obj, old)
+        return self._validate_fields(kind, obj, old, errors)
 
-    def _validate_fields(self, kind: Kind, obj: Object, old: Object | None) -> list[FieldError]:
-        errors = _validate_metadata(obj["metadata"], old)
+    def _validate_fields(
+        self, kind: Kind, obj: Object, old: Object | None, errors: list[FieldError]
+    ) -> list[FieldError]:
+        """Return the errors of the schema, and those that it does not find."""
+        errors += _validate_metadata(obj["metadata"], old)
         if not kind.is_custom and kind.resource_key not in _WITHOUT_FINALIZER_NAMES:
             errors += _validate_finalizer_names(obj["metadata"])
-        if (validate := self._validators.get(kind.resource_key)) is not None:
-            errors += validate(obj, old)
-        return errors
+        validate = self._validators.get(kind.resource_key)
+        found = validate(obj, old) if validate is not None else []
+        if found and kind.resource_key in _METADATA_LAST:
+            errors = [error for error in errors if not error.field.startswith("metadata")]
+        return errors + found
 
     def allocate_service_addresses(self, transaction: Transaction, kind: Kind, obj: Object) -> None:
         """Allocate the cluster IP and the node ports of a service."""

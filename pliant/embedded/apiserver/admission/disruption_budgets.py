@@ -54,8 +54,12 @@ def label_selector_matches(selector: Mapping[str, Any] | None, labels: Mapping[s
 
 
 def validate_disruption_budget(budget: Object, old: Object | None) -> list[FieldError]:
-    spec = budget.get("spec") or {}
-    errors = []
+    spec, status = budget.get("spec") or {}, budget.get("status") or {}
+    errors = [
+        invalid_field(f"status.{field}", status[field], "must be greater than or equal to 0")
+        for field in ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+        if (status.get(field) or 0) < 0
+    ]
     if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
         errors.append(invalid_field("spec", None, "minAvailable and maxUnavailable cannot be both set"))
     for field in ("minAvailable", "maxUnavailable"):

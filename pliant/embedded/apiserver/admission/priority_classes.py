@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pliant.embedded.apiserver.http.errors import forbidden, forbidden_field, invalid_field, unsupported_value
+from pliant.embedded.apiserver.http.errors import (
+    forbidden,
+    forbidden_field,
+    invalid_field,
+    required_field,
+    unsupported_value,
+)
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.schema import FieldError
 from pliant.embedded.storage.store import Transaction
@@ -55,6 +61,8 @@ def validate_priority_class(priority_class: Object, old: Object | None) -> list[
         detail = "priority class names with 'system-' prefix are reserved for system use only"
         return [forbidden_field("metadata.name", detail)]
     policy = priority_class.get("preemptionPolicy")
+    if not policy:
+        return [required_field("preemptionPolicy")]
     if policy not in _PREEMPTION_POLICIES:
         return [unsupported_value("preemptionPolicy", policy, _PREEMPTION_POLICIES)]
     if value > _MAX_USER_PRIORITY:

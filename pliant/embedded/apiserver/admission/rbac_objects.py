@@ -14,6 +14,7 @@ from pliant.embedded.apiserver.authorization.rbac_index import (
 )
 from pliant.embedded.apiserver.http.errors import invalid_field, required_field, unsupported_value
 from pliant.embedded.schema import FieldError
+from pliant.embedded.schema.metadata import DNS_SUBDOMAIN_RULE, name_problem
 from pliant.embedded.storage.stored_objects import Object
 
 _SUBJECT_KINDS = ("ServiceAccount", "User", "Group")
@@ -119,6 +120,9 @@ def _validate_subject(path: str, subject: Object) -> list[FieldError]:
     if not subject.get("name"):
         errors.append(required_field(f"{path}.name"))
     kind, group = subject.get("kind") or "", subject.get("apiGroup") or ""
+    name = subject.get("name") or ""
+    if kind == "ServiceAccount" and name and (problem := name_problem(name, DNS_SUBDOMAIN_RULE)):
+        errors.append(invalid_field(f"{path}.name", name, problem))
     expected = "" if kind == "ServiceAccount" else RBAC_API_GROUP
     if kind not in _SUBJECT_KINDS:
         errors.append(unsupported_value(f"{path}.kind", kind, _SUBJECT_KINDS))

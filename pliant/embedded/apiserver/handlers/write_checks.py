@@ -9,7 +9,7 @@ from pliant.embedded.apiserver.patch.server_side_apply import is_apply_patch
 from pliant.embedded.apiserver.patch.typed_configurations import find_type_problem
 from pliant.embedded.apiserver.protobuf.typed_objects import read_typed_object
 from pliant.embedded.apiserver.protobuf.typed_values import TypeMismatch
-from pliant.embedded.schema import FieldError, FieldErrorType, deep_copy
+from pliant.embedded.schema import FieldError, FieldErrorType
 from pliant.embedded.storage.stored_objects import Object
 from pliant.errors import BadRequest
 from pliant.kube.transport.base import STRATEGIC_MERGE_PATCH
@@ -52,10 +52,10 @@ def check_and_prune(info: RequestInfo, obj: Object) -> list[str]:
     """Check type and name of an object, remove unknown fields, and return the warnings about them."""
     kind, is_apply = info.kind, is_apply_patch(info)
     _check_type(info, obj)
-    if is_apply and (problem := find_type_problem(obj, merge_schema(kind))):
+    if is_apply and (problem := find_type_problem(obj, merge_schema(kind), is_builtin=not kind.is_custom)):
         raise errors.bad_request(f"failed to create typed patch object: {problem}")
-    # What a manager applies keeps its empty fields, which it then owns.
-    read_typed(info, deep_copy(obj) if is_apply else obj)
+    if not is_apply:  # what a manager applies keeps its empty fields, which it then owns; it is read when it is merged
+        read_typed(info, obj)
     metadata = obj.setdefault("metadata", {})
     if not isinstance(metadata, dict) and info.request.method == "PATCH" and not is_apply:
         raise errors.invalid_patch("metadata must be an object")
@@ -87,8 +87,9 @@ def _check_type(info: RequestInfo, obj: Object) -> None:
     if is_patch and not kind.is_custom:
         _read_patched_type(info, obj)
     elif not kind.is_custom and not is_apply:  # built-in kinds may leave out their type, which the path contains
-        obj["kind"] = obj.get("kind") or kind.kind
-        obj["apiVersion"] = obj.get("apiVersion") or kind.api_version
+        for field, value in (("kind", kind.kind), ("apiVersion", kind.api_version)):
+            if obj.get(field) in (None, ""):
+                obj[field] = value
     is_deferred = kind.is_custom and not is_apply and obj.get("kind") and isinstance(obj["kind"], str)
     try:
         errors.require_type({**obj, "kind": kind.kind} if is_deferred else obj, kind.api_version, kind.kind)
@@ -101,7 +102,8 @@ def _check_type(info: RequestInfo, obj: Object) -> None:
 def _read_patched_type(info: RequestInfo, obj: Object) -> None:
     """Set the type of a patched object as API servers do: strategic merge patches cannot change it."""
     kind = info.kind
-    obj["kind"] = obj.get("kind") or kind.kind
+    if obj.get("kind") in (None, ""):
+        obj["kind"] = kind.kind
     if info.request.content_type.partition(";")[0].strip() == STRATEGIC_MERGE_PATCH:
         for field, value in (("kind", kind.kind), ("apiVersion", kind.api_version)):
             if isinstance(obj.get(field) or "", str):

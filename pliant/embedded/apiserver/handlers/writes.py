@@ -30,7 +30,7 @@ from pliant.embedded.schema import FieldError, invalid_error
 from pliant.embedded.storage.store import Store, Transaction
 from pliant.embedded.storage.stored_objects import Object, ObjectKey, StoredObject
 from pliant.kube.timestamps import format_timestamp
-from pliant.kube.transport.base import Reply
+from pliant.kube.transport.base import MERGE_PATCH, Reply
 from pliant.runtime.clock import Clock
 
 _NAME_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -124,6 +124,8 @@ class ObjectWriter:
         warnings: list[str] = []
 
         def with_patch(old: Object) -> Object:
+            if media == MERGE_PATCH and isinstance(patch, list) and info.query_text("fieldValidation") == "Ignore":
+                raise errors.invalid_patch("the result of the patch is not an object")
             new = apply_patch(media, old, patch)
             warnings[:] = check_and_prune(info, new)
             return new
@@ -191,7 +193,9 @@ class ObjectWriter:
                 if uid := new["metadata"].get("uid"):
                     detail = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
                     raise errors.conflict(info.kind, info.name, detail)
-                new["metadata"].pop("resourceVersion", None)
+                _require_version_number(new)
+                if not info.is_dry_run:
+                    new["metadata"].pop("resourceVersion", None)
                 if not new["metadata"].get("name"):
                     raise errors.bad_request(f"the name of the object ({info.name} based on URL) was undeterminable")
                 read_typed(info, new)
@@ -251,7 +255,7 @@ class ObjectWriter:
         self._admit(kind, obj, None, admitter, found)
         if version.isdecimal() and int(version) and not transaction.is_dry_run:
             raise errors.bad_request("resourceVersion should not be set on objects to be created")
-        if version and transaction.is_dry_run:
+        if version.isdecimal() and transaction.is_dry_run:
             metadata["resourceVersion"] = version
         existing = transaction.get(ObjectKey(kind.resource_key, namespace, metadata["name"]))
         if existing is not None:
@@ -345,6 +349,12 @@ def _require_no_uid(info: RequestInfo, obj: Object) -> None:
         raise errors.conflict(info.kind, info.name, detail)
 
 
+def _require_version_number(obj: Object) -> None:
+    version = obj["metadata"].get("resourceVersion")
+    if version and not version.isdecimal():
+        raise errors.bad_request(f"metadata.resourceVersion: Invalid value: {version!r}: must be a number")
+
+
 def _require_preconditions(
     info: RequestInfo, old: Object, new: Object, *, allow_unconditional: bool
 ) -> list[FieldError]:
@@ -357,6 +367,7 @@ def _require_preconditions(
         error = errors.invalid_field("metadata.resourceVersion", 0, "must be specified for an update")
         # Here, API servers name the resource instead of the kind.
         raise invalid_error(info.kind.plural, info.kind.group, info.name, [error])
+    _require_version_number(new)
     if version and version != old["metadata"]["resourceVersion"]:
         raise errors.conflict(info.kind, info.name)
     if uid and uid != old_uid:

@@ -79,7 +79,7 @@ def bad_request(message: str) -> BadRequest:
 def require_type(obj: Mapping[str, Any], api_version: str, kind: str) -> None:
     """Raise `BadRequest` unless an object has the expected apiVersion and kind."""
     for field, title in (("kind", "Kind"), ("apiVersion", "apiVersion")):
-        if not obj.get(field):
+        if obj.get(field) in (None, ""):
             raise bad_request(f"Object '{title}' is missing in '{msgspec.json.encode(obj).decode()}'")
     version, given = obj["apiVersion"], obj["kind"]
     if given != kind:

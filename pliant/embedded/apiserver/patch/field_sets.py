@@ -41,6 +41,8 @@ def iter_fields(value: Any, schema: MergeSchema, path: FieldPath = ()) -> Iterat
 
 def merge_applied_configuration(live: Any, desired: Any, schema: MergeSchema) -> Any:
     """Return a copy of a live object with an applied configuration merged in."""
+    if desired is None and isinstance(live, dict | list):
+        return deep_copy(live)
     if isinstance(live, dict) and isinstance(desired, dict) and not _is_atomic(schema):
         result = deep_copy(live)
         for name, inner in desired.items():

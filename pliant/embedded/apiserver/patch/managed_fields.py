@@ -187,7 +187,7 @@ def _plan_removal(
     """
     owned = {path for each in others for path in each.paths}
     declared = {each for each in _with_parent_paths(before) if field_sets.is_declared_field(each, schema)}
-    released = (before - applied) | (declared - _with_parent_paths(applied))
+    released = (before | declared) - _with_parent_paths(applied)
     return FieldRemoval(released - _with_parent_paths(owned), owned)
 
 

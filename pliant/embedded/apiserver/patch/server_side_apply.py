@@ -54,7 +54,7 @@ class ApplyRequest:
             live, self.desired, self.scope, self._managed_fields_entry(), force=self.force
         )
         kept = {name: live["metadata"][name] for name in _IDENTITY_FIELDS if name in live["metadata"]}
-        result["metadata"] = {**(result.get("metadata") or {}), **kept}
+        result["metadata"] = {**kept, **(result.get("metadata") or {})}
         return result, managed_fields.encode_managed_fields(entries)
 
     def _managed_fields_entry(self) -> ManagedFieldsEntry:

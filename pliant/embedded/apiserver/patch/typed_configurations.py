@@ -20,8 +20,11 @@ _NAMES: Final = {
 }
 
 
-def find_type_problem(value: Any, schema: MergeSchema, path: str = "") -> str:
-    """Return the first problem of a value, with its path; empty if its types are those of the schema."""
+def find_type_problem(value: Any, schema: MergeSchema, path: str = "", *, is_builtin: bool) -> str:
+    """Return the first problem of a value, with its path; empty if its types are those of the schema.
+
+    In built-in kinds, a required field has an empty value by default.
+    """
     expected = schema.get("type")
     if value is None or expected is None or schema.get("x-kubernetes-int-or-string"):
         return ""
@@ -29,17 +32,20 @@ def find_type_problem(value: Any, schema: MergeSchema, path: str = "") -> str:
     if type(value) not in types:
         return f"{path or '.'}: expected {_NAMES.get(expected, expected)}"
     if isinstance(value, dict):
-        found = (
-            find_type_problem(inner, field_schema(schema, name), f"{path}.{name}") for name, inner in value.items()
-        )
+        found = (_find_field_problem(name, inner, schema, path, is_builtin=is_builtin) for name, inner in value.items())
         return next(filter(None, found), "")
-    return _find_list_problem(value, schema, path) if isinstance(value, list) else ""
+    return _find_list_problem(value, schema, path, is_builtin=is_builtin) if isinstance(value, list) else ""
 
 
-def _find_list_problem(items: list[Any], schema: MergeSchema, path: str) -> str:
+def _find_field_problem(name: str, value: Any, schema: MergeSchema, path: str, *, is_builtin: bool) -> str:
+    is_metadata = not path and name == "metadata"
+    return find_type_problem(value, field_schema(schema, name), f"{path}.{name}", is_builtin=is_builtin or is_metadata)
+
+
+def _find_list_problem(items: list[Any], schema: MergeSchema, path: str, *, is_builtin: bool) -> str:
     inner = schema.get("items") or {}
     for index, item in enumerate(items):
-        if problem := find_type_problem(item, inner, f"{path}[{index}]"):
+        if problem := find_type_problem(item, inner, f"{path}[{index}]", is_builtin=is_builtin):
             return problem
     list_type = schema.get("x-kubernetes-list-type")
     if list_type not in ("map", "set"):
@@ -49,7 +55,10 @@ def _find_list_problem(items: list[Any], schema: MergeSchema, path: str) -> str:
         if item is None:
             return f"{path}: element {index}: may not be null"
         key = list_item_path_element(item, schema)
-        if key == "k:{}":
+        is_implied = is_builtin and set(schema.get("x-kubernetes-list-map-keys") or ()) & set(
+            inner.get("required") or ()
+        )
+        if key == "k:{}" and not is_implied:
             return f"{path}: element {index}: omits all key fields"
         if key in keys:
             return f"{path}: duplicate entries for key {key[2:]}"

@@ -1,0 +1,19 @@
+"""Validation of leases."""
+
+from __future__ import annotations
+
+from pliant.embedded.apiserver.http.errors import forbidden_field, invalid_field
+from pliant.embedded.schema import FieldError
+from pliant.embedded.storage.stored_objects import Object
+
+
+def validate_lease(lease: Object, old: Object | None) -> list[FieldError]:
+    spec = lease.get("spec") or {}
+    errors = []
+    if (duration := spec.get("leaseDurationSeconds")) is not None and duration <= 0:
+        errors.append(invalid_field("spec.leaseDurationSeconds", duration, "must be greater than 0"))
+    if (transitions := spec.get("leaseTransitions")) is not None and transitions < 0:
+        errors.append(invalid_field("spec.leaseTransitions", transitions, "must be greater than or equal to 0"))
+    if spec.get("preferredHolder") and not spec.get("strategy"):
+        errors.append(forbidden_field("spec.preferredHolder", "may only be specified if `strategy` is defined"))
+    return errors
