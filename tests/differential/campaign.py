@@ -102,15 +102,16 @@ async def run_sequence(pair: ServerPair, steps: Sequence[Step], summary: Summary
             done.append(step)
             summary.requests[step.method, step.plural] += 1
             summary.codes[result.real.code] += 1
-            has_finding = False
+            has_finding = ends = False
             for difference in result.differences():
                 if explanation := find_explanation(step, difference):
                     summary.explained[explanation.request] += 1
+                    ends = ends or explanation.ends_sequence
                 else:
                     summary.findings.append(Finding(tuple(done), result, difference))
                     has_finding, is_clean = True, False
             is_refused_watch = step.method == WATCH and result.real.code != result.embedded.code
-            if result.changes_state_differently or is_refused_watch or (has_finding and result.real.code < 300):
+            if result.changes_state_differently or is_refused_watch or ends or (has_finding and result.real.code < 300):
                 break
     return is_clean
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,8 +27,15 @@ class Explanation:
     media: str = ".*"
     real_value: object = None
     """The answer of kube-apiserver, if any answer of the embedded server is intended."""
+    embedded_value: object = None
+    body: str = ""
+    """A pattern in the body of the request, as JSON."""
+    ends_sequence: bool = False
+    """Whether the servers have different objects from here on."""
     ignoring: str = ""
     """A pattern: texts are explained if they differ only in it."""
+    ignores_order: bool = False
+    """Whether texts are explained if they have the same lines."""
 
     def matches(self, step: Step, difference: Difference) -> bool:
         return (
@@ -38,12 +46,14 @@ class Explanation:
             and re.fullmatch(self.media, step.media) is not None
             and (self.values is None or self.values == (difference.real, difference.embedded))
             and self.real_value in (None, difference.real)
+            and self.embedded_value in (None, difference.embedded)
+            and (not self.body or re.search(self.body, json.dumps(step.body)) is not None)
             and (not self.ignoring or self._is_ignored(difference))
         )
 
     def _is_ignored(self, difference: Difference) -> bool:
         there, here = (re.sub(self.ignoring, "", str(value)) for value in (difference.real, difference.embedded))
-        return there == here
+        return there == here or (self.ignores_order and sorted(there.split("\n")) == sorted(here.split("\n")))
 
 
 EXPLANATIONS: tuple[Explanation, ...] = (
@@ -54,7 +64,8 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         aspect="message",
         methods=("PATCH",),
         media="application/apply-patch.yaml",
-        ignoring='(?<=with )"[a-z-]+"( using example.org/v1(beta1)?)?',
+        ignoring=r'\nconflicts with [^\n]*|(?<=with )"[a-z-]+"( using [a-z0-9./]+)?',
+        ignores_order=True,
     ),
     Explanation(
         request="an update or deletion with the UID of another object",
@@ -71,6 +82,27 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         methods=("PATCH",),
         media="application/apply-patch.yaml",
         real_value=500,
+    ),
+    Explanation(
+        request="server-side apply of a number that its field cannot hold",
+        real="takes a part of it",
+        embedded="400, names the field",
+        methods=("PATCH",),
+        media="application/apply-patch.yaml",
+        embedded_value=400,
+        body=r": -?([0-9]{10,}|[0-9]+\.[0-9]+)\b",
+    ),
+    Explanation(
+        request="server-side apply of a new object with a `deletionTimestamp`",
+        real="the new object is terminating",
+        embedded="ignores the field",
+        aspect="object",
+        methods=("PATCH",),
+        media="application/apply-patch.yaml",
+        field=r"metadata\.deletionTimestamp",
+        values=("<present>", "<absent>"),
+        body='"deletionTimestamp": "',
+        ends_sequence=True,
     ),
     Explanation(
         request="an invalid `resourceVersion` in a get, list, watch, update or patch",

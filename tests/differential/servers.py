@@ -49,7 +49,7 @@ class ServerPair:
 
     async def run(self, steps: Sequence[Step]) -> AsyncIterator[StepResult]:
         """Send a sequence to both servers, in new namespaces; yield the answers."""
-        run = f"a{next(_RUN_NUMBERS)}e"  # generated names have no vowels
+        run = f"u{next(_RUN_NUMBERS)}o"  # generated names and UIDs contain neither u nor o
         there, here = Session(self.real, run), Session(self.embedded, run)
         await asyncio.gather(there.prepare(), here.prepare())
         watches = [step for step in steps if step.method == "WATCH"]

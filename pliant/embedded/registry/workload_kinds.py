@@ -20,6 +20,7 @@ _TEMPLATE_RULES: Final[SchemaRules] = {
     "spec.template.metadata": _EMPTY,
     "spec.template.spec": _EMPTY,
     **pod_spec_rules("spec.template.spec"),
+    "spec.template.spec.terminationGracePeriodSeconds": {"default": 30},  # negative ones are those of pods, which get 1
 }
 _RULES: Final[dict[str, SchemaRules]] = {
     "Deployment": {
@@ -29,7 +30,7 @@ _RULES: Final[dict[str, SchemaRules]] = {
         "spec.replicas": {"default": 1, **_NOT_NEGATIVE},
         "spec.revisionHistoryLimit": {"default": 10, **_NOT_NEGATIVE},
         "spec.strategy": _EMPTY,
-        "spec.strategy.type": {"default": "RollingUpdate", "enum": ["Recreate", "RollingUpdate"]},
+        "spec.strategy.type": {"default": "RollingUpdate"},
         "status": _EMPTY,
     },
     "ReplicaSet": {

@@ -10,6 +10,7 @@ from tests.differential.table import (
     discovery,
     found,
     found_pods,
+    found_workloads,
     kinds,
     lists,
     pods,
@@ -33,6 +34,7 @@ SEQUENCES: dict[str, list[Step]] = {
         discovery,
         found,
         found_pods,
+        found_workloads,
     )
     for name, steps in module.SEQUENCES.items()
 }

@@ -26,7 +26,11 @@ from pliant.embedded.apiserver.admission.validation.namespaces import validate_n
 from pliant.embedded.apiserver.admission.validation.pod_spec import without_required_fields
 from pliant.embedded.apiserver.admission.validation.scale_fields import validate_scale_fields
 from pliant.embedded.apiserver.admission.validation.services import validate_families, validate_service
-from pliant.embedded.apiserver.admission.workloads import DEFERRED_DEFAULTERS, DEFERRED_VALIDATORS
+from pliant.embedded.apiserver.admission.workloads import (
+    DEFERRED_DEFAULTERS,
+    DEFERRED_ERROR_FILTERS,
+    DEFERRED_VALIDATORS,
+)
 from pliant.embedded.apiserver.handlers.object_lifecycle import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
 from pliant.embedded.apiserver.http.errors import forbidden_field, invalid_field, required_field
 from pliant.embedded.apiserver.policies.deferred_rules import POLICY_DEFAULTERS, POLICY_VALIDATORS
@@ -155,7 +159,9 @@ class Admission:
             set_qos_class(obj)
         if kind.resource_key == SERVICES_RESOURCE_KEY and (address_errors := self._validate_addresses(obj, old)):
             return address_errors
-        return self._validate_fields(kind, obj, old, errors)
+        errors = self._validate_fields(kind, obj, old, errors)
+        select = DEFERRED_ERROR_FILTERS.get(kind.resource_key)
+        return errors if select is None or not errors else select(obj, errors)
 
     def _validate_fields(
         self, kind: Kind, obj: Object, old: Object | None, errors: list[FieldError]

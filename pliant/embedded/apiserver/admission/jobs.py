@@ -169,25 +169,40 @@ def _validate_update(job: Object, old: Object) -> list[FieldError]:
     # An indexed job may be resized as long as completions and parallelism are equal.
     if not (is_indexed and spec.get("completions") == spec["parallelism"] and old_spec.get("completions") is not None):
         errors += immutable_field_errors(spec, old_spec, "completions")
-    if _immutable_template(spec["template"], old) != _immutable_template(old_spec["template"], old):
-        errors.append(invalid_field("spec.template", spec["template"], "field is immutable"))
+    errors += _validate_template_update(spec["template"], old)
     return errors
 
 
-def _immutable_template(template: Object, old: Object) -> Object:
-    """Return a template without what an update may change, which is nothing unless the job is stopped."""
-    status, result = old.get("status") or {}, deep_copy(template)
-    conditions = status.get("conditions") or ()
-    is_suspended = any(each.get("type") == "Suspended" and each.get("status") == "True" for each in conditions)
-    is_stopped = old["spec"].get("suspend") and (is_suspended or not status.get("startTime"))
-    if is_stopped and not status.get("active"):
-        for field in _SCHEDULING_FIELDS:
-            result["spec"].pop(field, None)
-        result.pop("metadata", None)
-        for group in ("initContainers", "containers"):
-            for container in result["spec"].get(group) or ():
-                container.pop("resources", None)
-    return dict(result)
+def _validate_template_update(template: Object, old: Object) -> Iterator[FieldError]:
+    """Keep the template, except for scheduling, metadata and resources while the job is suspended and has no pods."""
+    old_template = old["spec"]["template"]
+    if not _is_stopped(old):
+        if template != old_template:
+            yield invalid_field("spec.template", template, "field is immutable")
+        return
+    if _without_mutable_fields(template["spec"]) != _without_mutable_fields(old_template["spec"]):
+        yield invalid_field("spec.template.spec", template["spec"], "field is immutable")
+
+
+def _is_stopped(job: Object) -> bool:
+    status = job.get("status") or {}
+    has_stopped = not status.get("startTime") or "Suspended" in _true_conditions(status)
+    return bool(job["spec"].get("suspend") and has_stopped and not status.get("active"))
+
+
+def _without_mutable_fields(pod_spec: Object) -> Object:
+    """Return a pod spec without the fields that an update of a stopped job may change."""
+    result: Object = deep_copy(pod_spec)
+    for field in _SCHEDULING_FIELDS:
+        result.pop(field, None)
+    affinity = dict(pod_spec.get("affinity") or {})
+    affinity.pop("nodeAffinity", None)
+    if affinity:
+        result["affinity"] = affinity
+    for group in ("initContainers", "containers"):
+        for container in result.get(group) or ():
+            container.pop("resources", None)
+    return result
 
 
 def _validate_status_update(job: Object, old: Object) -> Iterator[FieldError]:

@@ -38,7 +38,7 @@ def validate_selected_labels(selector: Object, template: Object) -> Iterator[Fie
 def validate_template(template: Object) -> Iterator[FieldError]:
     for error in validate_metadata(template["metadata"]):
         yield replace(error, field=f"spec.template.{error.field.removeprefix('metadata.')}")
-    for error in validate_pod_spec(template["spec"]):
+    for error in validate_pod_spec(template["spec"], is_template=True):
         yield replace(error, field=f"spec.template.{error.field}")
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from pliant.embedded.apiserver.admission.ephemeral_containers import forbid_on_create, validate_ephemeral_containers
+from pliant.embedded.apiserver.admission.validation.image_names import is_latest_image
 from pliant.embedded.apiserver.admission.validation.pod_spec import validate_pod_spec
 from pliant.embedded.apiserver.admission.validation.pod_status import set_pod_addresses, validate_pod_status
 from pliant.embedded.apiserver.admission.validation.pod_update import validate_pod_update
 from pliant.embedded.schema import FieldError
 from pliant.embedded.storage.stored_objects import Object
 
-_IMAGE_NAME = re.compile(r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*([:@].*)?")
-"""The last part of an image; the API server takes images that it cannot parse for pinned ones."""
 _QOS_RESOURCES = ("cpu", "memory")
 _DEFAULT_TOLERATION_SECONDS = 300
 
@@ -54,10 +52,8 @@ def _set_host_ports(spec: Object) -> None:
 def set_pod_spec_defaults(spec: Object) -> None:
     """Set the defaults of pods and pod templates that are not in the schema."""
     for container in (*(each for _, each in _iter_containers(spec)), *(spec.get("ephemeralContainers") or ())):
-        image = str(container.get("image") or "")
-        is_pinned = "@" in image or (":" in image.rpartition("/")[2] and not image.endswith(":latest"))
-        is_pinned = is_pinned or not _IMAGE_NAME.fullmatch(image.rpartition("/")[2])
-        container.setdefault("imagePullPolicy", "IfNotPresent" if is_pinned else "Always")
+        policy = "Always" if is_latest_image(container.get("image") or "") else "IfNotPresent"
+        container.setdefault("imagePullPolicy", policy)
     for volume in spec.get("volumes") or ():
         if volume.keys() <= {"name"}:
             volume["emptyDir"] = {}

@@ -90,11 +90,22 @@ def _validate_replicas(spec: Object) -> Iterator[FieldError]:
         yield forbidden_field("spec.template.spec.activeDeadlineSeconds", detail)
 
 
+def without_errors_of_unselected_template(obj: Object, errors: list[FieldError]) -> list[FieldError]:
+    """Return errors without those of the template if the selector is invalid: the template is not validated then."""
+    selector = obj["spec"].get("selector")
+    if selector is None or not any(validate_label_selector(selector, "spec.selector")):
+        return errors
+    return [error for error in errors if not error.field.startswith("spec.template.")]
+
+
 def _validate_strategy(strategy: Object) -> Iterator[FieldError]:
     if strategy["type"] == "Recreate":
         if strategy.get("rollingUpdate") is not None:
             detail = "may not be specified when strategy `type` is 'Recreate'"
             yield forbidden_field("spec.strategy.rollingUpdate", detail)
+        return
+    if strategy["type"] != "RollingUpdate":
+        yield unsupported_value("spec.strategy", strategy, ("Recreate", "RollingUpdate"))
         return
     rolling_update, path = strategy["rollingUpdate"], "spec.strategy.rollingUpdate"
     for field in ("maxUnavailable", "maxSurge"):

@@ -21,10 +21,20 @@ def _validate(resource_key: str, obj: Object, old: Object | None) -> list[FieldE
     return WORKLOAD_VALIDATORS[resource_key](obj, old)
 
 
+def _select_errors(obj: Object, errors: list[FieldError]) -> list[FieldError]:
+    from pliant.embedded.apiserver.admission.replica_sets import without_errors_of_unselected_template
+
+    return without_errors_of_unselected_template(obj, errors)
+
+
 _DEFAULTED_KINDS = ("apps/deployments", "apps/replicasets", "batch/jobs")
 DEFERRED_DEFAULTERS: dict[str, Callable[[Object, Object | None], None]] = {
     key: partial(_set_defaults, key) for key in _DEFAULTED_KINDS
 }
 DEFERRED_VALIDATORS: dict[str, Callable[[Object, Object | None], list[FieldError]]] = {
     key: partial(_validate, key) for key in (*_DEFAULTED_KINDS, "apps/controllerrevisions")
+}
+DEFERRED_ERROR_FILTERS: dict[str, Callable[[Object, list[FieldError]], list[FieldError]]] = {
+    "apps/deployments": _select_errors,
+    "apps/replicasets": _select_errors,
 }

@@ -59,7 +59,7 @@ async def delete_collection(store: Store, info: RequestInfo, plugins: AdmissionP
     """Delete every selected object, and return a list of them as they were before."""
     validate_list_options(info)
     options, selection = parse_delete_options(info, _decode_options_body(info)), ObjectFilter.from_request(info)
-    records = store.committed.list_objects(info.kind.resource_key, info.namespace)
+    version, records = store.committed.version, store.committed.list_objects(info.kind.resource_key, info.namespace)
     selected = [record for record in records if selection.matches(record)]
     warnings: list[str] = []
 
@@ -75,7 +75,7 @@ async def delete_collection(store: Store, info: RequestInfo, plugins: AdmissionP
         return deleted
 
     deleted = await store.run_transaction(delete_selected, dry_run=options.is_dry_run)
-    metadata = {"resourceVersion": str(store.committed.version)}
+    metadata = {"resourceVersion": str(version)}  # that of the list: a watch from there sees the deletions
     body = b"".join(encode_list_chunks(info.kind, deleted, metadata))
     return Reply(status=200, body=body, headers=warning_headers(warnings))
 

@@ -70,7 +70,8 @@ def remove_or_mark_terminating(
     resource, obj = current.key.resource, current.decode()
     metadata = obj["metadata"]
     grace = compute_grace_seconds(resource, obj, options)
-    if not current.is_terminating:
+    # The policy of a later request replaces that of the first one, but not of pods, which terminate gracefully.
+    if not current.is_terminating or resource != PODS_RESOURCE_KEY:
         _set_propagation_finalizer(metadata, options.propagation_policy)
     if grace == 0 and not list_finalizers(resource, obj):
         last = current.decode()
@@ -80,7 +81,8 @@ def remove_or_mark_terminating(
         return DeletionResult(transaction.remove(resource, last), is_removed=True)
     previous_grace = metadata.get("deletionGracePeriodSeconds")
     if current.is_terminating and (previous_grace is None or grace >= previous_grace):
-        return DeletionResult(current, is_removed=False)
+        is_changed = metadata.get("finalizers") != current.decode()["metadata"].get("finalizers")
+        return DeletionResult(transaction.put(resource, obj) if is_changed else current, is_removed=False)
     _mark_terminating(metadata, grace, now, is_first_request=not current.is_terminating)
     if resource == NAMESPACES_RESOURCE_KEY:
         obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}

@@ -22,6 +22,7 @@ from pliant.kube.transport.base import StreamReply
 from pliant.runtime.clock import Clock
 
 BOOKMARK_INTERVAL_SECONDS = 60.0
+_REPLICATED_KINDS = ("Deployment", "ReplicaSet")
 DEFAULT_WATCH_TIMEOUT_SECONDS = 3600.0
 _encode = msgspec.json.Encoder().encode
 
@@ -128,6 +129,7 @@ class _WatchStream:
         bookmark = {"kind": self._info.kind.kind, "apiVersion": self._info.kind.api_version, "metadata": metadata}
         if not self._info.kind.is_custom:
             fill_zero_values(self._info.kind.api_version, self._info.kind.kind, bookmark)
+            _fill_workload_spec(bookmark)
         if self._is_table:
             table = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "columnDefinitions": [], "rows": []}
             bookmark = {**table, "metadata": metadata}
@@ -140,6 +142,16 @@ def _wants_initial_state(info: RequestInfo, requested_version: int) -> bool:
     if not info.query_text("sendInitialEvents"):
         return requested_version == 0
     return info.query_bool("sendInitialEvents")
+
+
+def _fill_workload_spec(bookmark: dict[str, Any]) -> None:
+    """Add the fields of an empty workload that all others have: its template has no metadata, its size is 0."""
+    spec = bookmark.get("spec") or {}
+    if "template" not in spec:
+        return
+    spec["template"]["metadata"] = {}
+    if bookmark["kind"] in _REPLICATED_KINDS:
+        spec |= {"replicas": 0, "selector": None}
 
 
 def _encode_watch_line(event_type: str, body: bytes) -> bytes:

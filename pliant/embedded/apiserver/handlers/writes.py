@@ -198,6 +198,7 @@ class ObjectWriter:
                     new["metadata"].pop("resourceVersion", None)
                 if not new["metadata"].get("name"):
                     raise errors.bad_request(f"the name of the object ({info.name} based on URL) was undeterminable")
+                _drop_applied_version(new["metadata"])
                 read_typed(info, new)
                 admitter = self._plugins.admitter(info, transaction, Operation.CREATE, obj=new, warnings=warnings)
                 record = self.add_object(transaction, info.kind, info.namespace, new, admitter)
@@ -339,6 +340,13 @@ def _require_active_namespace(transaction: Transaction, kind: Kind, namespace: s
         cause = {"reason": "NamespaceTerminating", "message": f"namespace {namespace} is being terminated"}
         error.details["causes"] = [{**cause, "field": "metadata.namespace"}]
         raise error
+
+
+def _drop_applied_version(metadata: Object) -> None:
+    """Ignore the version that an applied object has in its manifest, as long as it is one."""
+    version = str(metadata.pop("resourceVersion", None) or "0")
+    if not version.isdecimal():
+        raise errors.bad_request(f"metadata.resourceVersion: Invalid value: {version!r}: must be a number")
 
 
 def _require_no_uid(info: RequestInfo, obj: Object) -> None:

@@ -32,7 +32,7 @@ def already_exists(kind: Kind, name: str, *, is_terminating: bool = False, is_ge
     if is_generated:
         message += ", the server was not able to generate a unique name for the object"
         details["retryAfterSeconds"] = 1
-    elif is_terminating:
+    if is_terminating:
         message = f"object is being deleted: {message}"
     return AlreadyExists(409, "AlreadyExists", message, details=details)
 

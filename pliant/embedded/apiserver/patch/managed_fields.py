@@ -238,6 +238,21 @@ def merge_schema(kind: Kind) -> MergeSchema:
 def _builtin_schema(kind_name: str) -> MergeSchema:
     # The published schema: the schema for validation permits duplicates in some lists that are merged by key.
     try:
-        return load_kubernetes_schema(kind_name)
+        schema = load_kubernetes_schema(kind_name)
     except KeyError:
         return {}
+    _add_key_defaults(schema)
+    return schema
+
+
+def _add_key_defaults(schema: Any) -> None:
+    """Let texts that are keys of list items be empty by default, as strings in Go are."""
+    properties = schema.get("properties") or {}
+    for inner in (*properties.values(), schema.get("additionalProperties"), schema.get("items")):
+        if isinstance(inner, dict):
+            _add_key_defaults(inner)
+    items = schema.get("items") or {}
+    for key in schema.get("x-kubernetes-list-map-keys") or ():
+        field = (items.get("properties") or {}).get(key, {})
+        if field.get("type") == "string" and key != "protocol":
+            field.setdefault("default", "")

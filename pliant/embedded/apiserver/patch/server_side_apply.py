@@ -67,9 +67,11 @@ def with_updated_managed_fields(info: RequestInfo, old: Object, new: Object, now
     if "managedFields" not in old["metadata"]:
         return new
     scope = WriteScope.for_endpoint(info.kind, info.subresource)
-    entries = managed_fields.encode_managed_fields(
-        managed_fields.managers_after_update(old, new, scope, _create_entry(info, managed_fields.UPDATE_OPERATION, now))
-    )
+    written: Object = deep_copy(new)
+    if info.kind.schema is not None:  # the writer owns the defaults of fields that it leaves out
+        info.kind.schema.default(written)
+    entry = _create_entry(info, managed_fields.UPDATE_OPERATION, now)
+    entries = managed_fields.encode_managed_fields(managed_fields.managers_after_update(old, written, scope, entry))
     return {**new, "metadata": {**new["metadata"], "managedFields": entries}}
 
 

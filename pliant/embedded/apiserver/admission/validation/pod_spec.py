@@ -44,13 +44,14 @@ def without_required_fields(errors: list[FieldError]) -> list[FieldError]:
     return [each for each in errors if each.reason != required or not _REQUIRED_HERE.fullmatch(each.field)]
 
 
-def validate_pod_spec(spec: Object) -> list[FieldError]:
+def validate_pod_spec(spec: Object, *, is_template: bool = False) -> list[FieldError]:
     """Validate the spec of a pod or of a pod template; the paths of errors begin with `spec`."""
     volumes, errors = validate_volumes(spec.get("volumes") or [], "spec.volumes")
-    errors += _validate_token_volumes(spec)
+    if not is_template:
+        errors += _validate_token_volumes(spec)
     errors += validate_containers(spec, volumes)
+    errors += _validate_host_ports(spec, is_template=is_template)
     for validate in (
-        _validate_host_ports,
         validate_pod_security,
         validate_node_affinity,
         _validate_dns,
@@ -73,12 +74,14 @@ def _validate_token_volumes(spec: Object) -> Iterator[FieldError]:
                 yield forbidden_field(path, "must not be specified when serviceAccountName is not set")
 
 
-def _validate_host_ports(spec: Object) -> Iterator[FieldError]:
+def _validate_host_ports(spec: Object, *, is_template: bool) -> Iterator[FieldError]:
+    """Require that pods of the host network use their ports; templates may leave them out."""
     if not spec.get("hostNetwork"):
         return
     for index, container in enumerate(spec.get("containers") or ()):
         for number, port in enumerate(container.get("ports") or ()):
-            if (port.get("hostPort") or 0) != (port.get("containerPort") or 0):
+            is_omitted = is_template and not port.get("hostPort")
+            if not is_omitted and (port.get("hostPort") or 0) != (port.get("containerPort") or 0):
                 path = f"spec.containers[{index}].ports[{number}].hostPort"
                 detail = "must match `containerPort` when `hostNetwork` is true"
                 yield invalid_field(path, port.get("hostPort") or 0, detail)

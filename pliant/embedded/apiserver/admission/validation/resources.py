@@ -23,8 +23,7 @@ def validate_resources(resources: Object, path: str) -> Iterator[FieldError]:
     for group, quantities in (("limits", limits), ("requests", requests)):
         for name, quantity in quantities.items():
             field = f"{path}.{group}[{name}]"
-            # API servers name the whole map for a bad name.
-            yield from _validate_resource_name(name, f"{path}.{group}")
+            yield from _validate_resource_name(name, field)
             yield from _validate_quantity(name, quantity, field)
     for name, quantity in requests.items():
         if name not in limits:

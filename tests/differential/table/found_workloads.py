@@ -1,0 +1,83 @@
+"""Sequences about workloads that the campaign found and shrank; the differences they showed are mended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pliant.kube.transport.base import APPLY_PATCH, MERGE_PATCH
+from tests.differential.steps import SPACE, WATCH, Step
+
+_APPS, _BATCH = (f"/apis/{group}/v1/namespaces/{SPACE}" for group in ("apps", "batch"))
+_LABELS = {"matchLabels": {"a": "b"}}
+Object = dict[str, Any]
+
+
+def _workload(path: str, fields: Object, container: Object | None = None, **pod_spec: Any) -> Step:
+    pod = {"containers": [{"name": "c", "image": "x:1", **(container or {})}], **pod_spec}
+    if path == "jobs":
+        spec: Object = {"template": {"spec": {"restartPolicy": "Never", **pod}}}
+        return Step("POST", f"{_BATCH}/jobs", {"metadata": {"name": "w"}, "spec": {**spec, **fields}})
+    spec = {"selector": _LABELS, "template": {"metadata": {"labels": {"a": "b"}}, "spec": pod}}
+    return Step("POST", f"{_APPS}/{path}", {"metadata": {"name": "w"}, "spec": {**spec, **fields}})
+
+
+def _apply(spec: Object, **metadata: Any) -> Step:
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "w", **metadata}, "spec": spec}
+    return Step("PATCH", f"{_APPS}/deployments/w", body, query={"fieldManager": "ada"}, media=APPLY_PATCH)
+
+
+def _replicated(container: Object, **pod_spec: Any) -> Object:
+    pod = {"containers": [{"name": "c", "image": "x:1", **container}], **pod_spec}
+    return {"selector": _LABELS, "template": {"metadata": {"labels": {"a": "b"}}, "spec": pod}}
+
+
+_BOOKMARKS = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
+_MOUNTS = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+SEQUENCES: dict[str, list[Step]] = {
+    "workloads with errors in several parts": [
+        _workload("jobs", {"completionMode": "x"}, {"image": "", "volumeMounts": [{}]}, restartPolicy="Always"),
+        _workload("deployments", {"strategy": {"type": "x"}}, {"name": "", "livenessProbe": {"httpGet": {}}}),
+        _workload("replicasets", {"replicas": -1}, {"imagePullPolicy": "x"}, hostAliases=[{}], readinessGates=[{}]),
+        _workload("replicasets", {}, {"resources": {"limits": {"unknown": 1}}}, topologySpreadConstraints=[{}]),
+        _workload("deployments", {"selector": {"matchLabels": {"a b": "c"}}}, {"imagePullPolicy": "x"}),
+    ],
+    "a template with the ports of the host network": [
+        _workload("deployments", {}, {"ports": [{"containerPort": 80}]}, hostNetwork=True),
+        _workload("jobs", {}, {"ports": [{"containerPort": 80, "hostPort": 81}]}, hostNetwork=True),
+    ],
+    "updates of the template of a suspended job": [
+        _workload("jobs", {"suspend": True}),
+        *(
+            Step("PATCH", f"{_BATCH}/jobs/w", {"spec": {"template": {"spec": fields}}}, media=MERGE_PATCH)
+            for fields in ({"dnsPolicy": "Default"}, {"nodeSelector": {"a": "b"}})
+        ),
+    ],
+    "a job that is deleted again with another policy": [
+        _workload("jobs", {}),
+        Step("DELETE", f"{_BATCH}/jobs/w"),
+        _workload("jobs", {}),
+        Step("DELETE", f"{_BATCH}/jobs/w", {"propagationPolicy": "Background"}),
+        Step("GET", f"{_BATCH}/jobs/w"),
+    ],
+    "bookmarks of workloads": [
+        Step(WATCH, f"{root}/{plural}", query=_BOOKMARKS)
+        for root, plural in ((_APPS, "deployments"), (_APPS, "replicasets"), (_BATCH, "jobs"))
+    ],
+    "applied fields that a manager no longer applies": [
+        _apply(_replicated(_MOUNTS, volumes=[{"name": "v", "secret": {"secretName": "s"}}])),
+        _apply(_replicated({"readinessProbe": {"httpGet": {"port": 80}}}, volumes=[{"name": "v"}])),
+        _apply(_replicated({})),
+    ],
+    "applied fields that do not fit": [
+        _apply({**_replicated({}), "replicas": 2**31}),
+        _apply(_replicated({}), deletionTimestamp="2000-01-01T00:00:00Z"),
+    ],
+    "an update with a deletion timestamp": [
+        _workload("deployments", {}),
+        Step(
+            "PUT",
+            f"{_APPS}/deployments/w",
+            {"metadata": {"name": "w", "deletionTimestamp": "2000-01-01T00:00:00Z"}, "spec": _replicated({})},
+        ),
+    ],
+}
