@@ -58,7 +58,7 @@ def _find_version_errors(spec: Object) -> Iterator[FieldError]:
     first = (versions[0].get("name") or "") if versions else ""
     if first and (problem := name_problem(first, DNS_1035_LABEL_RULE)):
         yield _invalid("spec.version", first, problem)  # the field of v1beta1 that the first version sets
-    if len({version.get("name") or "" for version in versions if version.get("storage")}) > 1:
+    if stored > 1:
         yield _invalid("status.storedVersions", None, "must have every storage version")
     if not stored:
         yield _invalid("status.storedVersions", None, "must have at least one stored version")

@@ -112,6 +112,8 @@ def _number_validator(type_name: str, inner: Validator | None) -> Validator:
             return _type_error(float(value), type_name) + ((inner(value) if inner is not None else None) or [])
         if type(value) is int or (type(value) is float and (allows_fractions or value.is_integer())):
             return inner(value) if inner is not None else None
+        if type(value) is float:
+            return _type_error(value, type_name) + ((inner(value) if inner is not None else None) or [])
         return _type_error(value, type_name)
 
     return validate

@@ -11,6 +11,8 @@ _GADGETS = "/apis/example.org/v1/namespaces/{run}-a/gadgets"
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/{run}-a/leases"
 _LEASE = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "one"}}
+_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+_CLASS = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "{run}-one"}}
 _ADA = {"fieldManager": "ada"}
 
 
@@ -68,7 +70,10 @@ SEQUENCES: dict[str, list[Step]] = {
         Step("POST", _CRDS, {}),
         Step("POST", _CRDS, {"spec": {"versions": [{"name": "a.b"}]}}),
         Step("POST", _GADGETS, {**_gadget(), "metadata": {"finalizers": ["bad name/x"]}}),
+        Step("POST", _CRDS, {"spec": {"versions": [{"name": "v1", "storage": True}, {"name": "v1", "storage": True}]}}),
+        Step("POST", _GADGETS, {**_gadget(spec={"size": 1, "even": 1.5}), "metadata": None}),
         Step("POST", f"{B}/secrets", {"metadata": {"labels": {"a b": "c"}}}),
+        Step("POST", f"{A}/limitranges", {"spec": {"limits": [{}]}}, query={"dryRun": "All"}),
     ],
     "applied configurations of wrong types": [
         _apply(f"{_GADGETS}/one", _gadget(spec="text")),
@@ -109,6 +114,11 @@ SEQUENCES: dict[str, list[Step]] = {
         _apply(f"{A}/secrets/one", _secret(metadata={"name": "one", "resourceVersion": "x"})),
         _apply(f"{A}/secrets/one", _secret(metadata={"name": "one", "uid": "other"})),
         _apply(f"{A}/secrets/two", _secret(metadata={"name": "two", "resourceVersion": "1"})),
+    ],
+    "values that an empty object has": [
+        Step("POST", _CLASSES, {"metadata": {"name": "{run}-one"}}),
+        _apply(f"{_CLASSES}/{{run}}-one", {**_CLASS, "value": 1000}),
+        _apply(f"{_CLASSES}/{{run}}-one", {**_CLASS, "preemptionPolicy": "Never"}),
     ],
     "names in other fields": [
         Step("POST", "/api/v1/namespaces", {"metadata": {"name": "a%b"}}),

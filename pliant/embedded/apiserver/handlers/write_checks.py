@@ -56,7 +56,9 @@ def check_and_prune(info: RequestInfo, obj: Object) -> list[str]:
         raise errors.bad_request(f"failed to create typed patch object: {problem}")
     if not is_apply:  # what a manager applies keeps its empty fields, which it then owns; it is read when it is merged
         read_typed(info, obj)
-    metadata = obj.setdefault("metadata", {})
+    if obj.get("metadata") is None:
+        obj["metadata"] = {}
+    metadata = obj["metadata"]
     if not isinstance(metadata, dict) and info.request.method == "PATCH" and not is_apply:
         raise errors.invalid_patch("metadata must be an object")
     if not isinstance(metadata, dict):

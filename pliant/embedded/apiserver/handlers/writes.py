@@ -42,6 +42,7 @@ _REFUSED_METADATA = ("deletionTimestamp", "deletionGracePeriodSeconds")
 _WRITABLE_BY_STATUS = {
     "/pods": ("labels", "annotations", "finalizers"),
     "/services": ("labels", "annotations", "finalizers", "ownerReferences"),
+    "policy/poddisruptionbudgets": ("labels", "annotations", "finalizers", "ownerReferences"),
 }
 UpdateFunction = Callable[[Object], Object]
 """Returns the new state of an object; it must not modify its argument."""
@@ -309,6 +310,8 @@ class ObjectWriter:
             while transaction.get(ObjectKey(kind.resource_key, namespace, name)) is not None:
                 name = prefix[:58] + "".join(self._rng.choices(_NAME_SUFFIX_ALPHABET, k=5))
             metadata["name"] = name
+        if not metadata.get("name") and kind.resource_key == "/limitranges":
+            metadata["name"] = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
         if metadata.get("name"):
             return []
         metadata["name"] = ""
