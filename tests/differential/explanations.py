@@ -166,6 +166,17 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         values=(500, 422),
     ),
     Explanation(
+        request="a patch of a job with another UID",
+        real="422, reports the UID, and the selector and labels that were generated for its own",
+        embedded="422, reports the UID",
+        aspect="cause",
+        methods=("PATCH",),
+        plurals="jobs",
+        field=r"spec\.selector|spec\.template\.metadata\.labels\[\]",
+        values=("FieldValueInvalid", "<absent>"),
+        body='"uid": "',
+    ),
+    Explanation(
         request="a service with an invalid name",
         real="422, reports that no address can be allocated",
         embedded="422, reports the name",

@@ -52,6 +52,10 @@ SEQUENCES: dict[str, list[Step]] = {
             for fields in ({"dnsPolicy": "Default"}, {"nodeSelector": {"a": "b"}})
         ),
     ],
+    "a patch of a job with another UID": [
+        _workload("jobs", {}),
+        Step("PATCH", f"{_BATCH}/jobs/w", {"metadata": {"uid": "other"}}, media=MERGE_PATCH),
+    ],
     "a job that is deleted again with another policy": [
         _workload("jobs", {}),
         Step("DELETE", f"{_BATCH}/jobs/w"),
