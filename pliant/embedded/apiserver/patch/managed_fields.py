@@ -155,7 +155,7 @@ def _decode_entries(obj: Object, scope: WriteScope) -> list[ManagedFieldsEntry]:
 
 def _is_set_by_server(path: FieldPath, obj: Object) -> bool:
     """Return whether admission, allocation or encoding has likely set a field, which therefore has no manager."""
-    if len(path) == 1 and obj.get(path[0].removeprefix("f:")) in (None, 0):
+    if len(path) == 1 and obj.get(path[0].removeprefix("f:")) == 0:
         return True  # an empty object has this value, too
     if path[:2] == ("f:spec", "f:tolerations") and obj["kind"] == "Pod":
         tolerations = obj["spec"].get("tolerations") or ()
