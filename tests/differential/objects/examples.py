@@ -101,6 +101,7 @@ def _service(rng: random.Random) -> Fields:
         {"selector": {"app": "web"}, "ports": [{"port": 80}]},
         {"ports": [{"port": 80, "name": "http", "targetPort": "web"}, {"port": 53, "name": "dns", "protocol": "UDP"}]},
         {"clusterIP": "None", "selector": {"app": "web"}},
+        {"clusterIP": "None", "ports": [{"port": 80}]},
         {"clusterIP": "None", "selector": {"app": "db"}, "ports": [{"port": 80}], "publishNotReadyAddresses": True},
         {"type": "NodePort", "ports": [{"port": 80}]},
         {"type": "LoadBalancer", "ports": [{"port": 80}]},

@@ -44,6 +44,7 @@ _METADATA: tuple[dict[str, Any], ...] = (
     {"name": ".."},
     {"creationTimestamp": "2000-01-01T00:00:00Z"},
     {"deletionTimestamp": "2000-01-01T00:00:00Z"},
+    {"deletionGracePeriodSeconds": 5},
     {"generation": 7},
     {"unknown": 1},
     {"labels": []},

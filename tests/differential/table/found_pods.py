@@ -85,6 +85,21 @@ SEQUENCES: dict[str, list[Step]] = {
         Step("POST", _PODS, _pod()),
         _evict(dryRun=["Some"]),
     ],
+    "evictions of a pod that stays": [
+        Step(WATCH, _PODS),
+        Step("POST", _PODS, _pod({"nodeName": "n1"}, finalizers=["example.org/keep"])),
+        Step("DELETE", _ONE),
+        _evict(),
+        Step("GET", _ONE),
+        Step("DELETE", _ONE, {"gracePeriodSeconds": 0}),
+        Step("PATCH", _ONE, {"metadata": {"finalizers": None}}, media=MERGE_PATCH),
+    ],
+    "a service that becomes headless, and one that gets a selector": [
+        Step("POST", _SERVICES, service(clusterIP="None", selector=None)),
+        Step("PUT", f"{_SERVICES}/s", service(clusterIP="None")),
+        Step("PUT", f"{_SERVICES}/s", service()),
+        Step("PATCH", f"{_SERVICES}/s", {"spec": {"selector": {"app": "web"}}}, media=MERGE_PATCH),
+    ],
     "errors of the address of a service hide others": [
         Step("POST", _SERVICES, service(clusterIP="a b", ports=[{"port": 0}])),
         Step("POST", _SERVICES, service(clusterIP="a b", sessionAffinity="x", selector={"a b": "c"})),

@@ -25,7 +25,7 @@ from pliant.embedded.apiserver.admission.validation.leases import validate_lease
 from pliant.embedded.apiserver.admission.validation.namespaces import validate_namespace
 from pliant.embedded.apiserver.admission.validation.pod_spec import without_required_fields
 from pliant.embedded.apiserver.admission.validation.scale_fields import validate_scale_fields
-from pliant.embedded.apiserver.admission.validation.services import validate_families, validate_service
+from pliant.embedded.apiserver.admission.validation.services import validate_families, validate_service, validate_stack
 from pliant.embedded.apiserver.admission.workloads import (
     DEFERRED_DEFAULTERS,
     DEFERRED_ERROR_FILTERS,
@@ -185,7 +185,8 @@ class Admission:
     def _validate_addresses(self, service: Object, old: Object | None) -> list[FieldError]:
         """Return the errors of addresses, which hide all others: API servers allocate addresses first."""
         spec, before = service.get("spec") or {}, ((old or {}).get("spec") or {})
-        return [*validate_families(spec), *validate_cluster_ip(self._cluster_ips, spec, before)]
+        errors = list(validate_families(spec)) or list(validate_stack(spec))
+        return errors or list(validate_cluster_ip(self._cluster_ips, spec, before))
 
 
 def _merge_string_data(secret: Object, old: Object | None) -> None:

@@ -39,15 +39,19 @@ def set_service_defaults(service: Object, old: Object | None) -> None:
     if kind == "LoadBalancer":
         spec.setdefault("allocateLoadBalancerNodePorts", True)
     if kind != "ExternalName" and spec.get("clusterIP"):
-        _set_ip_families(spec)
+        _set_ip_families(spec, before)
 
 
-def _set_ip_families(spec: Object) -> None:
+def _set_ip_families(spec: Object, before: Object) -> None:
     spec["clusterIPs"] = [spec["clusterIP"]]
     # The pods of a headless service without a selector may be anywhere.
     is_dual = spec["clusterIP"] == "None" and not spec.get("selector")
-    spec.setdefault("ipFamilies", ["IPv4", "IPv6"] if is_dual else ["IPv4"])
-    spec.setdefault("ipFamilyPolicy", "RequireDualStack" if is_dual else "SingleStack")
+    policy = spec.get("ipFamilyPolicy") or before.get("ipFamilyPolicy")
+    spec["ipFamilyPolicy"] = policy or ("RequireDualStack" if is_dual else "SingleStack")
+    families = spec.get("ipFamilies") or ["IPv4"]
+    if is_dual and len(families) < 2 and spec["ipFamilyPolicy"] != "SingleStack":
+        families = [*families, "IPv6" if families == ["IPv4"] else "IPv4"]
+    spec["ipFamilies"] = families
 
 
 def _keep_allocated_values(spec: Object, before: Object) -> None:
@@ -56,14 +60,11 @@ def _keep_allocated_values(spec: Object, before: Object) -> None:
         return
     if not spec.get("clusterIP") and before.get("clusterIP"):
         spec["clusterIP"] = before["clusterIP"]
-        for field in ("ipFamilies", "ipFamilyPolicy"):
-            if field in before:
-                spec.setdefault(field, before[field])
     if spec.get("type") in _EXTERNAL_TYPES and before.get("type") in _EXTERNAL_TYPES:
         allocated = {_port_key(port): port.get("nodePort") for port in before.get("ports") or ()}
         for port in spec.get("ports") or ():
             if not port.get("nodePort") and allocated.get(_port_key(port)):
-                port["nodePort"] = allocated[_port_key(port)]
+                port["nodePort"] = allocated.pop(_port_key(port))
 
 
 def _drop_values_of_old_type(spec: Object, before: Object) -> None:
@@ -118,7 +119,7 @@ def allocate_addresses(
         spec["clusterIP"] = cluster_ips.allocate()
         if is_dry_run:
             cluster_ips.release(spec["clusterIP"])
-        _set_ip_families(spec)
+        _set_ip_families(spec, {})
     wants_ports = spec["type"] == "NodePort" or spec.get("allocateLoadBalancerNodePorts")
     if spec["type"] in _EXTERNAL_TYPES and wants_ports:
         _allocate_node_ports(spec.get("ports") or [], services)

@@ -89,7 +89,7 @@ def parse_delete_options(info: RequestInfo, options_body: Mapping[str, Any]) -> 
     propagation = _parse_propagation_policy(info, options_body)
     try:
         return DeleteOptions(
-            grace_seconds=None if grace is None else max(int(grace), 0),
+            grace_seconds=None if grace is None else int(grace) if int(grace) >= 0 else 1,
             propagation_policy=propagation,
             uid=str(preconditions.get("uid") or ""),
             resource_version=str(preconditions.get("resourceVersion") or ""),

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.storage.store import Transaction
-from pliant.embedded.storage.stored_objects import Object, StoredObject
+from pliant.embedded.storage.stored_objects import Object, ObjectKey, StoredObject, to_stored_object
 from pliant.kube.timestamps import format_timestamp
 
 PODS_RESOURCE_KEY = "/pods"
 NAMESPACES_RESOURCE_KEY = "/namespaces"
+ENDPOINT_SLICES_RESOURCE_KEY = "discovery.k8s.io/endpointslices"
 DEPLOYMENT_REVISION_ANNOTATION = "deployment.kubernetes.io/revision"
 FOREGROUND_FINALIZER = "foregroundDeletion"
 ORPHAN_FINALIZER = "orphan"
@@ -53,9 +54,15 @@ def store_or_finish_deletion(transaction: Transaction, resource: str, obj: Objec
     """Store an object, or remove it if it is terminating without finalizers and grace period."""
     metadata = obj["metadata"]
     is_removable = not list_finalizers(resource, obj) and not metadata.get("deletionGracePeriodSeconds")
-    if metadata.get("deletionTimestamp") and is_removable:
+    if not (metadata.get("deletionTimestamp") and is_removable):
+        return transaction.put(resource, obj)
+    # Watches receive the last stored state, which still has its finalizers.
+    current = transaction.get(ObjectKey(resource, metadata.get("namespace") or "", metadata["name"]))
+    if current is None:
         return transaction.remove(resource, obj)
-    return transaction.put(resource, obj)
+    removed = transaction.remove(resource, current.decode())
+    metadata["resourceVersion"] = str(removed.version)
+    return to_stored_object(resource, obj)
 
 
 class DeletionResult(NamedTuple):
@@ -105,7 +112,9 @@ def compute_grace_seconds(resource: str, obj: Object, options: DeleteOptions) ->
     if options.grace_seconds is not None:
         return options.grace_seconds
     grace = spec.get("terminationGracePeriodSeconds")
-    return DEFAULT_POD_GRACE_SECONDS if grace is None else max(int(grace), 0)
+    if grace is None:
+        return DEFAULT_POD_GRACE_SECONDS
+    return int(grace) if int(grace) >= 0 else 1
 
 
 def _set_propagation_finalizer(metadata: dict[str, Any], propagation_policy: str) -> None:
@@ -122,6 +131,8 @@ def _generation_fields(kind: Kind, obj: Object) -> dict[str, Any]:
     """Return the fields of an object whose changes increment its generation."""
     ignored = {"apiVersion", "kind", "metadata", *(("status",) if kind.has_status else ())}
     fields = {field: value for field, value in obj.items() if field not in ignored}
+    if kind.resource_key == ENDPOINT_SLICES_RESOURCE_KEY:
+        fields["labels"] = obj["metadata"].get("labels")
     if not kind.counts_annotations:
         return fields
     annotations = dict(obj["metadata"].get("annotations") or {})

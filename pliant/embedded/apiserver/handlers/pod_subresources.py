@@ -75,7 +75,7 @@ async def evict_pod(store: Store, info: RequestInfo, plugins: AdmissionPlugins, 
         require_deletable(info, current, options)
         pod = current.decode()
         _require_disruption_allowed(transaction, current, pod)
-        if not current.is_terminating and (pod.get("status") or {}).get("phase") not in FINISHED_POD_PHASES:
+        if not _is_disrupted(pod) and not options.is_dry_run:
             cause = {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
             _set_condition(pod, "DisruptionTarget", format_timestamp(clock.now()), **cause)
             current = transaction.put(PODS_RESOURCE_KEY, pod)
@@ -90,6 +90,11 @@ def _require_pod(store: Store, info: RequestInfo) -> None:
         raise namespace_not_found(info.namespace)
     if store.committed.get(info.key) is None:
         raise not_found(info.kind, info.name)
+
+
+def _is_disrupted(pod: Object) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any((each.get("type"), each.get("status")) == ("DisruptionTarget", "True") for each in conditions)
 
 
 def _require_namespace(transaction: Transaction, info: RequestInfo) -> None:

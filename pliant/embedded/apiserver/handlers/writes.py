@@ -36,13 +36,13 @@ from pliant.runtime.clock import Clock
 _NAME_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SERVER_OWNED_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 _OVERWRITTEN_METADATA = tuple(field for field in _SERVER_OWNED_METADATA if field != "generation")
-_OMIT_EMPTY_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
+_OMIT_EMPTY_METADATA = ("generateName", "labels", "annotations", "finalizers", "ownerReferences")
 _REFUSED_METADATA = ("deletionTimestamp", "deletionGracePeriodSeconds")
 """Fields of `_SERVER_OWNED_METADATA` of which a change is an error; other ones are restored."""
 _WRITABLE_BY_STATUS = {
-    "/pods": ("labels", "annotations", "finalizers"),
-    "/services": ("labels", "annotations", "finalizers", "ownerReferences"),
-    "policy/poddisruptionbudgets": ("labels", "annotations", "finalizers", "ownerReferences"),
+    "/pods": ("generateName", "labels", "annotations", "finalizers"),
+    "/services": ("generateName", "labels", "annotations", "finalizers", "ownerReferences"),
+    "policy/poddisruptionbudgets": ("generateName", "labels", "annotations", "finalizers", "ownerReferences"),
 }
 UpdateFunction = Callable[[Object], Object]
 """Returns the new state of an object; it must not modify its argument."""

@@ -30,7 +30,7 @@ def validate_service(service: Object, old: Object | None) -> list[FieldError]:
     spec = service.get("spec") or {}
     errors = list(names.validate_labels("spec.selector", spec.get("selector") or {}))
     errors += _validate_type(spec)
-    errors += _validate_ports(spec)
+    errors += _validate_ports(spec, is_new=old is None)
     errors += _validate_affinity(spec)
     errors += _validate_traffic(spec)
     if old is not None:
@@ -58,7 +58,7 @@ def _validate_type(spec: Object) -> Iterator[FieldError]:
         yield invalid_field("spec.clusterIPs[0]", address, f"may not be set to 'None' for {kind} services")
 
 
-def _validate_ports(spec: Object) -> Iterator[FieldError]:
+def _validate_ports(spec: Object, *, is_new: bool) -> Iterator[FieldError]:
     ports: Sequence[Object] = spec.get("ports") or ()
     known_names: set[str] = set()
     known_ports: set[tuple[str, int]] = set()
@@ -79,7 +79,7 @@ def _validate_ports(spec: Object) -> Iterator[FieldError]:
             yield from names.validate_qualified_name(f"{path}.appProtocol", port["appProtocol"])
         if (protocol, number) in known_ports:
             yield duplicate_value(path, port)
-            if not node_port and spec.get("type") in _EXTERNAL_TYPES:  # both would get the same one
+            if is_new and not node_port and spec.get("type") in _EXTERNAL_TYPES:  # both would get the same one
                 yield duplicate_value(f"{path}.nodePort", node_port)
         known_ports.add((protocol, number))
         if node_port and spec.get("type") not in _EXTERNAL_TYPES:
@@ -134,6 +134,18 @@ def validate_families(spec: Object) -> Iterator[FieldError]:
     address = spec.get("clusterIP") or ""
     if address not in ("", "None") and not _is_address(address):
         yield invalid_field("spec.clusterIPs[0]", address, "must be a valid IP address, (e.g. 10.9.8.7)")
+
+
+def validate_stack(spec: Object) -> Iterator[FieldError]:
+    """Yield the errors of families that the cluster does not have; headless services without a selector have all."""
+    address, policy = spec.get("clusterIP") or "", spec.get("ipFamilyPolicy")
+    if spec.get("type") == "ExternalName" or (address == "None" and not spec.get("selector")):
+        return
+    if policy == "RequireDualStack":
+        yield invalid_field("spec.ipFamilyPolicy", policy, "this cluster is not configured for dual-stack services")
+    for index, family in enumerate(spec.get("ipFamilies") or ()):
+        if family == "IPv6":
+            yield invalid_field(f"spec.ipFamilies[{index}]", family, "not configured on this cluster")
 
 
 def _is_address(text: str) -> bool:
