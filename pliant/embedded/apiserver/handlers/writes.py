@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import random
-import uuid
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from pliant.embedded.apiserver.admission.admission import CRDS_RESOURCE_KEY, Admission
 from pliant.embedded.apiserver.admission.plugins import ADMIT_ALL, AdmissionPlugins, Admitter, Operation
 from pliant.embedded.apiserver.admission.priority_classes import set_pod_priority
-from pliant.embedded.apiserver.admission.validation.pod_update import FORBIDDEN_POD_UPDATE_MESSAGE
 from pliant.embedded.apiserver.authorization.write_authorizer import WriteAuthorizer
+from pliant.embedded.apiserver.handlers.object_identities import ObjectIdentities
 from pliant.embedded.apiserver.handlers.object_lifecycle import (
     NAMESPACES_RESOURCE_KEY,
     PODS_RESOURCE_KEY,
     store_if_changed,
+)
+from pliant.embedded.apiserver.handlers.preconditions import (
+    drop_applied_version,
+    require_active_namespace,
+    require_no_uid,
+    require_preconditions,
+    require_version_number,
+)
+from pliant.embedded.apiserver.handlers.protected_fields import (
+    OVERWRITTEN_METADATA,
+    drop_unset_metadata,
+    restore_protected_fields,
 )
 from pliant.embedded.apiserver.handlers.write_checks import check_and_prune, read_typed, validate_write_options
 from pliant.embedded.apiserver.http import errors
@@ -29,21 +39,9 @@ from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.schema import FieldError, invalid_error
 from pliant.embedded.storage.store import Store, Transaction
 from pliant.embedded.storage.stored_objects import Object, ObjectKey, StoredObject
-from pliant.kube.timestamps import format_timestamp
 from pliant.kube.transport.base import MERGE_PATCH, Reply
 from pliant.runtime.clock import Clock
 
-_NAME_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-_SERVER_OWNED_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
-_OVERWRITTEN_METADATA = tuple(field for field in _SERVER_OWNED_METADATA if field != "generation")
-_OMIT_EMPTY_METADATA = ("generateName", "labels", "annotations", "finalizers", "ownerReferences")
-_REFUSED_METADATA = ("deletionTimestamp", "deletionGracePeriodSeconds")
-"""Fields of `_SERVER_OWNED_METADATA` of which a change is an error; other ones are restored."""
-_WRITABLE_BY_STATUS = {
-    "/pods": ("generateName", "labels", "annotations", "finalizers"),
-    "/services": ("generateName", "labels", "annotations", "finalizers", "ownerReferences"),
-    "policy/poddisruptionbudgets": ("generateName", "labels", "annotations", "finalizers", "ownerReferences"),
-}
 UpdateFunction = Callable[[Object], Object]
 """Returns the new state of an object; it must not modify its argument."""
 
@@ -65,7 +63,7 @@ class ObjectWriter:
         self._admission = admission
         self._plugins = plugins
         self._clock = clock
-        self._rng = rng
+        self._identities = ObjectIdentities(clock, rng)
 
     async def create(self, info: RequestInfo) -> Reply:
         validate_write_options(info)
@@ -108,7 +106,7 @@ class ObjectWriter:
         self, transaction: Transaction, info: RequestInfo, obj: Object, warnings: list[str]
     ) -> StoredObject:
         self._authorizer.require_create(info)
-        _require_no_uid(info, obj)
+        require_no_uid(info, obj)
         if not info.is_dry_run:
             obj["metadata"].pop("resourceVersion", None)
         admitter = self._plugins.admitter(info, transaction, Operation.CREATE, obj=obj, warnings=warnings)
@@ -173,8 +171,8 @@ class ObjectWriter:
         current = info.require_stored_object(transaction)
         old = info.kind.to_served(current.decode())
         new = update_function(old)
-        found = _require_preconditions(info, old, new, allow_unconditional=allow_missing_resource_version)
-        new = with_updated_managed_fields(info, old, _restore_protected_fields(info, old, new), self._clock.now())
+        found = require_preconditions(info, old, new, allow_unconditional=allow_missing_resource_version)
+        new = with_updated_managed_fields(info, old, restore_protected_fields(info, old, new), self._clock.now())
         admitter = self._update_admitter(info, transaction, current, new, warnings, to_admitted)
         record = self.replace_object(transaction, info.kind, current, new, admitter, found)
         self._authorizer.check_object(transaction, info, new, old)
@@ -194,12 +192,12 @@ class ObjectWriter:
                 if uid := new["metadata"].get("uid"):
                     detail = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
                     raise errors.conflict(info.kind, info.name, detail)
-                _require_version_number(new)
+                require_version_number(new)
                 if not info.is_dry_run:
                     new["metadata"].pop("resourceVersion", None)
                 if not new["metadata"].get("name"):
                     raise errors.bad_request(f"the name of the object ({info.name} based on URL) was undeterminable")
-                _drop_applied_version(new["metadata"])
+                drop_applied_version(new["metadata"])
                 read_typed(info, new)
                 admitter = self._plugins.admitter(info, transaction, Operation.CREATE, obj=new, warnings=warnings)
                 record = self.add_object(transaction, info.kind, info.namespace, new, admitter)
@@ -208,8 +206,8 @@ class ObjectWriter:
             old = info.kind.to_served(current.decode())
             new, managed_fields = apply_request.merge_into(old)
             read_typed(info, new)
-            found = _require_preconditions(info, old, new, allow_unconditional=True)
-            new = _restore_protected_fields(info, old, new)
+            found = require_preconditions(info, old, new, allow_unconditional=True)
+            new = restore_protected_fields(info, old, new)
             new["metadata"] = {**new["metadata"], "managedFields": managed_fields}
             admitter = self._update_admitter(info, transaction, current, new, warnings)
             record = self.replace_object(transaction, info.kind, current, new, admitter, found)
@@ -242,14 +240,14 @@ class ObjectWriter:
         """Store a new object; a new namespace also gets its default service account."""
         metadata = obj.setdefault("metadata", {})
         version = str(metadata.get("resourceVersion") or "")
-        _require_active_namespace(transaction, kind, namespace, metadata)
+        require_active_namespace(transaction, kind, namespace, metadata)
         if kind.resource_key == PODS_RESOURCE_KEY:  # before it has a generated name, as errors show
             set_pod_priority(transaction, kind, obj)
-        found = self._assign_name(transaction, kind, namespace, metadata)
-        for field in (*_OVERWRITTEN_METADATA, "resourceVersion"):
+        found = self._identities.assign_name(transaction, kind, namespace, metadata)
+        for field in (*OVERWRITTEN_METADATA, "resourceVersion"):
             metadata.pop(field, None)
-        metadata |= self._identity_metadata()
-        _drop_unset_metadata(metadata)
+        metadata |= self._identities.new_metadata()
+        drop_unset_metadata(metadata)
         if kind.has_generation:
             metadata["generation"] = 1
         if kind.has_status:
@@ -299,139 +297,11 @@ class ObjectWriter:
             obj["status"] = established_status(obj, self._clock.now())
         admitter.validate()
 
-    def _assign_name(self, transaction: Transaction, kind: Kind, namespace: str, metadata: Object) -> list[FieldError]:
-        """Set the namespace and a generated name; return the error of an object without either name."""
-        metadata.pop("namespace", None)
-        if kind.namespaced:
-            metadata["namespace"] = namespace
-        prefix = metadata.get("generateName")
-        if not metadata.get("name") and prefix and isinstance(prefix, str):
-            name = prefix[:58] + "".join(self._rng.choices(_NAME_SUFFIX_ALPHABET, k=5))
-            while transaction.get(ObjectKey(kind.resource_key, namespace, name)) is not None:
-                name = prefix[:58] + "".join(self._rng.choices(_NAME_SUFFIX_ALPHABET, k=5))
-            metadata["name"] = name
-        if not metadata.get("name") and kind.resource_key == "/limitranges":
-            metadata["name"] = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
-        if metadata.get("name"):
-            return []
-        metadata["name"] = ""
-        return [errors.required_field("metadata.name", "name or generateName is required")]
-
     def _add_default_service_account(self, transaction: Transaction, namespace: str) -> None:
-        metadata = {"name": "default", "namespace": namespace, **self._identity_metadata()}
+        metadata = {"name": "default", "namespace": namespace, **self._identities.new_metadata()}
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
         transaction.put("/serviceaccounts", account)
-
-    def _identity_metadata(self) -> Object:
-        uid = uuid.UUID(int=self._rng.getrandbits(128), version=4)
-        return {"uid": str(uid), "creationTimestamp": format_timestamp(self._clock.now())}
 
 
 def _write_response(info: RequestInfo, record: StoredObject, warnings: list[str], status: int = 200) -> Reply:
     return Reply(status=status, body=encode_served_object(info.kind, record), headers=warning_headers(warnings))
-
-
-def _require_active_namespace(transaction: Transaction, kind: Kind, namespace: str, metadata: Object) -> None:
-    if not kind.namespaced:
-        return
-    record = transaction.get(ObjectKey(NAMESPACES_RESOURCE_KEY, "", namespace))
-    if record is None:
-        raise errors.namespace_not_found(namespace)
-    if record.is_terminating:
-        detail = f"unable to create new content in namespace {namespace} because it is being terminated"
-        error = errors.forbidden(kind, metadata.get("name") or "", detail)
-        cause = {"reason": "NamespaceTerminating", "message": f"namespace {namespace} is being terminated"}
-        error.details["causes"] = [{**cause, "field": "metadata.namespace"}]
-        raise error
-
-
-def _drop_applied_version(metadata: Object) -> None:
-    """Ignore the version that an applied object has in its manifest, as long as it is one."""
-    version = str(metadata.pop("resourceVersion", None) or "0")
-    if not version.isdecimal():
-        raise errors.bad_request(f"metadata.resourceVersion: Invalid value: {version!r}: must be a number")
-
-
-def _require_no_uid(info: RequestInfo, obj: Object) -> None:
-    """Raise `Conflict` if an update names the UID of an object that does not exist."""
-    uid = (obj.get("metadata") or {}).get("uid")
-    if uid:
-        detail = f"Precondition failed: UID in precondition: {uid}, UID in object meta: "
-        raise errors.conflict(info.kind, info.name, detail)
-
-
-def _require_version_number(obj: Object) -> None:
-    version = obj["metadata"].get("resourceVersion")
-    if version and not version.isdecimal():
-        raise errors.bad_request(f"metadata.resourceVersion: Invalid value: {version!r}: must be a number")
-
-
-def _require_preconditions(
-    info: RequestInfo, old: Object, new: Object, *, allow_unconditional: bool
-) -> list[FieldError]:
-    """Return the error of a changed UID, which is reported with those of the other fields."""
-    version, uid, old_uid = new["metadata"].get("resourceVersion"), new["metadata"].get("uid"), old["metadata"]["uid"]
-    if uid and uid != old_uid and info.request.method == "PUT":
-        detail = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}"
-        raise errors.conflict(info.kind, info.name, detail)
-    if not version and not allow_unconditional:
-        error = errors.invalid_field("metadata.resourceVersion", 0, "must be specified for an update")
-        # Here, API servers name the resource instead of the kind.
-        raise invalid_error(info.kind.plural, info.kind.group, info.name, [error])
-    _require_version_number(new)
-    if version and version != old["metadata"]["resourceVersion"]:
-        raise errors.conflict(info.kind, info.name)
-    if uid and uid != old_uid:
-        return [errors.invalid_field("metadata.uid", uid, "field is immutable")]
-    return []
-
-
-def _restore_protected_fields(info: RequestInfo, old: Object, new: Object) -> Object:
-    """Undo the changes of fields that the endpoint of the request cannot write."""
-    if info.subresource == "status":
-        result = {field: value for field, value in old.items() if field != "status"}
-        if info.kind.resource_key in _WRITABLE_BY_STATUS:
-            result["metadata"] = _with_written_metadata(old["metadata"], new["metadata"], info.kind.resource_key)
-        return {**result, "status": new["status"]} if "status" in new else result
-    if info.kind.has_status:
-        new.pop("status", None)
-        if "status" in old:
-            new["status"] = old["status"]
-    if info.kind.resource_key == PODS_RESOURCE_KEY and info.subresource != "ephemeralcontainers":
-        _require_same_ephemeral_containers(info, old, new)
-    metadata = new["metadata"]
-    for field in (*_SERVER_OWNED_METADATA, "managedFields"):
-        if field not in _REFUSED_METADATA or metadata.get(field) is None:
-            metadata.pop(field, None)
-        if field in old["metadata"] and field not in metadata:
-            metadata[field] = old["metadata"][field]
-    _drop_unset_metadata(metadata)
-    metadata["name"] = old["metadata"]["name"]
-    metadata.pop("namespace", None)
-    if "namespace" in old["metadata"]:
-        metadata["namespace"] = old["metadata"]["namespace"]
-    return new
-
-
-def _require_same_ephemeral_containers(info: RequestInfo, old: Object, new: Object) -> None:
-    """Raise `Invalid` if an update of a pod changes its ephemeral containers: they have their own subresource."""
-    spec: Any = new.get("spec")
-    if isinstance(spec, dict) and (spec.get("ephemeralContainers") or []) != (
-        old["spec"].get("ephemeralContainers") or []
-    ):
-        error = errors.forbidden_field("spec", FORBIDDEN_POD_UPDATE_MESSAGE)
-        raise errors.invalid_object(info.kind, info.name, [error])
-
-
-def _with_written_metadata(old: Object, new: Object, resource: str) -> Object:
-    """Return metadata with the fields that a write of the status also writes."""
-    fields = _WRITABLE_BY_STATUS[resource]
-    written = {field: new[field] for field in fields if new.get(field)}
-    return {**{field: value for field, value in old.items() if field not in fields}, **written}
-
-
-def _drop_unset_metadata(metadata: Object) -> None:
-    metadata.pop("selfLink", None)
-    for field in _OMIT_EMPTY_METADATA:
-        if not metadata.get(field, True):
-            del metadata[field]

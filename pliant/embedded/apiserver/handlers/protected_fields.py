@@ -1,0 +1,73 @@
+"""The fields that a write cannot change: those of the server, of other endpoints, and the identity of the object."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pliant.embedded.apiserver.admission.validation.pod_update import FORBIDDEN_POD_UPDATE_MESSAGE
+from pliant.embedded.apiserver.handlers.object_lifecycle import PODS_RESOURCE_KEY
+from pliant.embedded.apiserver.http import errors
+from pliant.embedded.apiserver.http.request_info import RequestInfo
+from pliant.embedded.storage.stored_objects import Object
+
+_SERVER_OWNED_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+OVERWRITTEN_METADATA = tuple(field for field in _SERVER_OWNED_METADATA if field != "generation")
+_OMIT_EMPTY_METADATA = ("generateName", "labels", "annotations", "finalizers", "ownerReferences")
+_REFUSED_METADATA = ("deletionTimestamp", "deletionGracePeriodSeconds")
+"""Fields of `_SERVER_OWNED_METADATA` of which a change is an error; other ones are restored."""
+_WRITABLE_BY_STATUS = {
+    "/pods": ("generateName", "labels", "annotations", "finalizers"),
+    "/services": ("generateName", "labels", "annotations", "finalizers", "ownerReferences"),
+    "policy/poddisruptionbudgets": ("generateName", "labels", "annotations", "finalizers", "ownerReferences"),
+}
+
+
+def restore_protected_fields(info: RequestInfo, old: Object, new: Object) -> Object:
+    """Undo the changes of fields that the endpoint of the request cannot write."""
+    if info.subresource == "status":
+        result = {field: value for field, value in old.items() if field != "status"}
+        if info.kind.resource_key in _WRITABLE_BY_STATUS:
+            result["metadata"] = _with_written_metadata(old["metadata"], new["metadata"], info.kind.resource_key)
+        return {**result, "status": new["status"]} if "status" in new else result
+    if info.kind.has_status:
+        new.pop("status", None)
+        if "status" in old:
+            new["status"] = old["status"]
+    if info.kind.resource_key == PODS_RESOURCE_KEY and info.subresource != "ephemeralcontainers":
+        _require_same_ephemeral_containers(info, old, new)
+    metadata = new["metadata"]
+    for field in (*_SERVER_OWNED_METADATA, "managedFields"):
+        if field not in _REFUSED_METADATA or metadata.get(field) is None:
+            metadata.pop(field, None)
+        if field in old["metadata"] and field not in metadata:
+            metadata[field] = old["metadata"][field]
+    drop_unset_metadata(metadata)
+    metadata["name"] = old["metadata"]["name"]
+    metadata.pop("namespace", None)
+    if "namespace" in old["metadata"]:
+        metadata["namespace"] = old["metadata"]["namespace"]
+    return new
+
+
+def _require_same_ephemeral_containers(info: RequestInfo, old: Object, new: Object) -> None:
+    """Raise `Invalid` if an update of a pod changes its ephemeral containers: they have their own subresource."""
+    spec: Any = new.get("spec")
+    if isinstance(spec, dict) and (spec.get("ephemeralContainers") or []) != (
+        old["spec"].get("ephemeralContainers") or []
+    ):
+        error = errors.forbidden_field("spec", FORBIDDEN_POD_UPDATE_MESSAGE)
+        raise errors.invalid_object(info.kind, info.name, [error])
+
+
+def _with_written_metadata(old: Object, new: Object, resource: str) -> Object:
+    """Return metadata with the fields that a write of the status also writes."""
+    fields = _WRITABLE_BY_STATUS[resource]
+    written = {field: new[field] for field in fields if new.get(field)}
+    return {**{field: value for field, value in old.items() if field not in fields}, **written}
+
+
+def drop_unset_metadata(metadata: Object) -> None:
+    metadata.pop("selfLink", None)
+    for field in _OMIT_EMPTY_METADATA:
+        if not metadata.get(field, True):
+            del metadata[field]
