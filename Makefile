@@ -31,11 +31,11 @@ run: ## Run the operator in this terminal until Ctrl-C; ARGS=… passes options 
 	@$(pliant) operator $(kinds) $(ARGS)
 
 .PHONY: deploy
-deploy: deployable ## Install or update the CRDs and the operator with image IMG=…
+deploy: cluster ## Install or update the CRDs and the operator with image IMG=…
 	@$(pliant) install --namespace '$(NAMESPACE)' --image '$(IMG)' $(kinds) $(ARGS) | $(apply)
 
 .PHONY: undeploy
-undeploy: deployable ## Delete the operator, its permissions and its namespace; jobs and their pods remain
+undeploy: cluster ## Delete the operator, its permissions and its namespace; jobs and their pods remain
 	@$(pliant) uninstall --namespace '$(NAMESPACE)' $(kinds) $(ARGS) | "$$KUBECTL" delete --ignore-not-found -f -
 	@scripts/forget-namespace '$(NAMESPACE)'
 
@@ -71,8 +71,6 @@ help: ## List the targets
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
 	  /^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' Makefile
 
-.PHONY: cluster deployable
+.PHONY: cluster
 cluster:
 	@scripts/reach-cluster
-deployable:
-	@scripts/reach-cluster deployments

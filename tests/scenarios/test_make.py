@@ -148,11 +148,13 @@ def test_uninstall_does_not_ask_when_forced(site: Site) -> None:
 
 
 @on_embedded
-def test_a_cluster_without_deployments_is_told_before_anything_changes(site: Site) -> None:
-    ended = made(site.user, "deploy", KUBECONFIG=str(site.kubeconfig))
-    assert ended.code == 2
-    assert ended.err.startswith("this cluster does not run Deployments; fix: run the operator in this terminal")
-    assert "pliant-system" not in {each["metadata"]["name"] for each in objects(site, "namespaces")}
+def test_an_operator_is_deployed_on_the_embedded_cluster_and_taken_away(site: Site) -> None:
+    make(site, "deploy")
+    available = "--for=condition=Available", f"--timeout={PATIENCE}s"
+    asked(site, "wait", "--namespace=pliant-system", *available, "deployment/pliant-operator")
+    make(site, "undeploy", "uninstall")
+    assert not {"Deployment/pliant-operator", "Namespace/pliant-system"} & deployed(site)
+    assert established(site) == set()
 
 
 # tests/real/test_installed.py applies the same manifests; this test also waits for their deletion.
