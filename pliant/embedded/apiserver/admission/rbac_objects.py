@@ -14,7 +14,7 @@ from pliant.embedded.apiserver.authorization.rbac_index import (
 )
 from pliant.embedded.apiserver.http.errors import invalid_field, required_field, unsupported_value
 from pliant.embedded.schema import FieldError
-from pliant.embedded.schema.metadata import DNS_SUBDOMAIN_RULE, name_problem
+from pliant.embedded.schema.metadata import DNS_SUBDOMAIN_RULE, PATH_SEGMENT_RULE, name_problem
 from pliant.embedded.storage.stored_objects import Object
 
 _SUBJECT_KINDS = ("ServiceAccount", "User", "Group")
@@ -110,6 +110,8 @@ def _validate_binding(binding: Object, old: Object | None, role_kinds: Sequence[
         errors.append(unsupported_value("roleRef.kind", kind, role_kinds))
     if not role.get("name"):
         errors.append(required_field("roleRef.name"))
+    elif problem := name_problem(role["name"], PATH_SEGMENT_RULE):
+        errors.append(invalid_field("roleRef.name", role["name"], problem))
     for path, subject in _numbered("subjects", binding.get("subjects")):
         errors += _validate_subject(path, subject)
     return errors
