@@ -72,6 +72,17 @@ async def test_a_policy_denies_what_its_expression_finds_invalid() -> None:
         assert answer["details"] == {"name": "c", "kind": "configmaps", "causes": [{"message": message}]}
 
 
+async def test_an_edited_policy_is_in_effect_at_once() -> None:
+    async with serving() as server:
+        await add_policy(server, X_ONLY)
+        assert await denial(server, config_map(a="y")) == FAILED
+        path = f"{GROUP}/validatingadmissionpolicies/p"
+        patch = {"spec": {"validations": [{"expression": "object.data.a == 'y'"}]}}
+        reply, _ = await server.call("PATCH", path, patch, media=MERGE)
+        assert reply.status == 200
+        assert await denial(server, config_map(a="y")) == ""
+
+
 async def test_a_validation_chooses_message_and_reason() -> None:
     validation = {
         "expression": "object.data.a == 'x'",

@@ -123,7 +123,18 @@ async def test_a_crd_whose_rule_may_cost_too_much_is_refused() -> None:
         assert "estimated rule cost exceeds budget by factor of more than 100x" in body["message"]
 
 
-async def test_rules_of_one_object_share_a_budget() -> None:
+async def test_rules_of_one_object_share_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pliant.embedded.schema.rules.rule_validator.OBJECT_COST_LIMIT", 150)
+    async with serving() as server:
+        rules = [f"self.l.all(x, x >= {number})" for number in range(-3, 0)]
+        numbers = {"type": "array", "items": {"type": "integer"}, "maxItems": 30}
+        assert (await define(server, rules, {"l": numbers}))[0] == 201
+        assert await create(server, l=[1] * 3) == []
+        problem = "validation failed due to running out of cost budget, no further validation rules will be run"
+        assert await create(server, l=[1] * 20) == [f'spec: Invalid value: "object": {problem}']
+
+
+async def test_a_rule_has_a_cost_limit_of_its_own() -> None:
     loops = "self.l.all(x, self.l.all(y, self.l.all(z, self.l.all(w, x + y + z + w >= {}))))"
     async with serving() as server:
         long = {"type": "array", "items": {"type": "integer"}, "maxItems": 26}

@@ -43,6 +43,12 @@ def test_what_cannot_be_read_is_refused(body: bytes) -> None:
         decode_protobuf(body)
 
 
+def test_a_field_that_is_newer_than_the_server_is_refused_unless_it_is_empty() -> None:
+    with pytest.raises(BadRequest, match="field 9 of Namespace is not known"):
+        decode_protobuf(envelope(b"Namespace", field(9, b"new")))
+    assert decode_protobuf(envelope(b"Namespace", bytes([9 << 3, 0])))["kind"] == "Namespace"
+
+
 def test_a_priority_class_is_read_also_one_below_zero() -> None:
     minus_one = bytes([0xFF] * 9 + [0x01])
     message = field(1, field(1, b"low")) + bytes([2 << 3]) + minus_one + field(5, b"Never")

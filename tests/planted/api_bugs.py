@@ -1,0 +1,118 @@
+"""Bugs of the embedded API server in CEL, policies, quotas, representations and the controllers of workloads."""
+
+from __future__ import annotations
+
+from tests.planted.bug import Bug
+
+CEL, API, WORKLOADS = "CEL and policies", "embedded server", "workloads"
+
+API_BUGS = (
+    Bug(
+        name="cel-divides-towards-minus-infinity",
+        area=CEL,
+        what="a negative integer is divided towards minus infinity instead of towards zero",
+        file="pliant/embedded/cel/functions/operators.py",
+        before="    return quotient if (left < 0) == (right < 0) else -quotient\n",
+        after="    return left // right\n",
+        likely=("tests/cel/test_expressions.py",),
+    ),
+    Bug(
+        name="cel-costs-not-limited",
+        area=CEL,
+        what="an expression may cost more than its limit",
+        file="pliant/embedded/cel/evaluation_steps.py",
+        before="        if self.cost > self.limit or time.thread_time() > self.deadline:\n",
+        after="        if time.thread_time() > self.deadline:\n",
+        likely=("tests/cel/test_rules.py", "tests/cel/test_expressions.py"),
+    ),
+    Bug(
+        name="cel-budget-of-objects-not-charged",
+        area=CEL,
+        what="the rules of a CRD share no budget: each may use all of it",
+        file="pliant/embedded/schema/rules/rule_validator.py",
+        before="        self.budget -= result.cost\n",
+        after="        self.budget -= 0\n",
+        likely=("tests/cel/test_rules.py",),
+    ),
+    Bug(
+        name="policy-that-warns-denies",
+        area=CEL,
+        what="a binding with the action Warn denies requests",
+        file="pliant/embedded/apiserver/policies/dispatcher.py",
+        before='or "Deny" in spec["validationActions"])',
+        after='or spec["validationActions"])',
+        likely=("tests/cel/test_policies.py",),
+    ),
+    Bug(
+        name="edited-policy-not-compiled-again",
+        area=CEL,
+        what="an edit of a ValidatingAdmissionPolicy has no effect",
+        file="pliant/embedded/apiserver/policies/dispatcher.py",
+        before="        if known is None or known[0] != record.version:\n",
+        after="        if known is None:\n",
+        likely=("tests/cel/test_policies.py",),
+    ),
+    Bug(
+        name="update-charged-as-new-object",
+        area=API,
+        what="an update is charged to a quota as a new object",
+        file="pliant/embedded/apiserver/quota/quota_admission.py",
+        before="        return subtract_to_zero(usage, evaluator.usage(request.old))\n",
+        after="        return usage\n",
+        likely=("tests/embedded/test_quotas.py", "tests/embedded/test_quota_properties.py"),
+    ),
+    Bug(
+        name="new-protobuf-fields-dropped",
+        area=API,
+        what="a protobuf field that is newer than the descriptors is dropped silently",
+        file="pliant/embedded/apiserver/protobuf/decoder.py",
+        before="    if not _is_zero(value):\n",
+        after="    if not _is_zero(value) and number == 0:\n",
+        likely=("tests/embedded/test_protobuf.py",),
+    ),
+    Bug(
+        name="patch-delete-ignored",
+        area=API,
+        what="`$patch: delete` in a strategic merge patch deletes no list item",
+        file="pliant/embedded/apiserver/patch/strategic_merge.py",
+        before="    result = [item for item in before if item[key] not in deleted]\n",
+        after="    result = [item for item in before if item[key] not in deleted or deleted]\n",
+        likely=("tests/embedded/test_patches.py",),
+    ),
+    Bug(
+        name="job-fails-one-failure-early",
+        area=WORKLOADS,
+        what="a Job fails when it reaches its backoffLimit instead of when it exceeds it",
+        file="pliant/embedded/controllers/workloads/job_outcome.py",
+        before="    if pods.failed_count > spec.backoff_limit or",
+        after="    if pods.failed_count >= spec.backoff_limit or",
+        likely=("tests/workloads/test_jobs.py",),
+    ),
+    Bug(
+        name="results-of-pods-counted-twice",
+        area=WORKLOADS,
+        what="a pod whose result is in the status of its Job is counted again while it has its finalizer",
+        file="pliant/embedded/controllers/workloads/job_pods.py",
+        before="x.metadata.uid not in recorded and self.is_valid(x)]",
+        after="(x.metadata.uid or recorded) and self.is_valid(x)]",
+        likely=("tests/workloads/test_interruptions.py", "tests/workloads/test_jobs.py"),
+    ),
+    Bug(
+        name="surge-rounded-down",
+        area=WORKLOADS,
+        what="maxSurge of a Deployment is rounded down, so that a small rollout stops",
+        file="pliant/embedded/controllers/workloads/rollout.py",
+        before='    surge = math.ceil(_resolve(update.get("maxSurge", "25%"), replicas))\n',
+        after='    surge = math.floor(_resolve(update.get("maxSurge", "25%"), replicas))\n',
+        likely=("tests/workloads/test_deployments.py",),
+    ),
+    Bug(
+        name="ready-pods-deleted-first",
+        area=WORKLOADS,
+        what="a ReplicaSet that is scaled down deletes ready pods before those that are not ready",
+        file="pliant/embedded/controllers/workloads/pod_ranking.py",
+        before="        since is not None,\n",
+        after="        since is None,\n",
+        likely=("tests/workloads/test_replica_sets.py",),
+    ),
+)
