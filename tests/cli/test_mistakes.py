@@ -90,6 +90,7 @@ def test_commands_that_a_kind_supplies_are_not_missed(tmp_path: Path, capsys: py
     ("right", "wrong", "words"),
     [
         ("replicas: 2", "replicas: -1", "-1 is not allowed: should be greater than or equal to 0"),
+        ("replicas: 2", "replicas: -1", "fix: write 0 or more"),
         ("replicas: 2", "replicas: two", "`replicas` must be of type integer, not string"),
         ("cleanPodPolicy: All", "cleanPodPolicy: Non", "did you mean `None`?"),
         ("kind: AITrainingJob", "kind: AITraningJob", "did you mean `AITrainingJob`?"),

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from pliant.cli.input.manifest_checks import frontend_of, to_invalid_input
+from pliant.cli.input.api_errors import to_invalid_input
+from pliant.cli.input.manifest_checks import frontend_of
 from pliant.cli.input.manifests import Manifest
 from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.schema.rules.pending import register_verified_schema

@@ -12,7 +12,8 @@ from pliant.cli.cluster.apply import creation_sort_key
 from pliant.cli.cluster.job_lookup import JobObject, parse_job_object
 from pliant.cli.cluster.target import ClusterTarget
 from pliant.cli.cluster.waiting import UNLIMITED_WAIT_TIMEOUT, wait_deleted
-from pliant.cli.input.manifest_checks import frontend_of, to_invalid_input
+from pliant.cli.input.api_errors import to_invalid_input
+from pliant.cli.input.manifest_checks import frontend_of
 from pliant.cli.input.manifests import Manifest
 from pliant.cli.input.problems import InvalidInput
 from pliant.errors import AlreadyExists, BadRequest, Invalid, NotFound, UserError

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from pliant.cli.input.api_errors import unknown_field_problem, value_problem
 from pliant.cli.input.field_paths import group_replicas_path, suspend_path
 from pliant.cli.input.local_cluster_options import is_dns_label
 from pliant.cli.input.manifests import Manifest, no_command_problems, unserved_kind_problems
 from pliant.cli.input.mistaken_inputs import suggest_for_workload
 from pliant.cli.input.problems import InputProblem, InvalidInput, input_error
-from pliant.errors import ApiError, InvalidSpec
+from pliant.errors import InvalidSpec
 from pliant.model.labels import MANAGED_BY_VALUE
 from pliant.plugins.registry import registered_kinds
 
@@ -87,7 +87,7 @@ def _schema_problems(manifest: Manifest, schema: Any) -> list[InputProblem]:
     obj = deep_copy(manifest.raw)
     problems = [unknown_field_problem(manifest, field, schema.openapi) for field in schema.prune(obj)]
     schema.default(obj)
-    return problems + [_value_problem(manifest, error.field, error.message) for error in schema.validate(obj)]
+    return problems + [value_problem(manifest, error.field, error.message) for error in schema.validate(obj)]
 
 
 def _namespace_problems(manifest: Manifest) -> list[InputProblem]:
@@ -186,79 +186,6 @@ def _inactive_job_problems(manifest: Manifest, namespace: str) -> list[InputProb
         message = f"the job is managed by {job.managed_by}, which does not run here, so it would never end"
         return [manifest.field_problem(message, f"{frontend.run_policy_path}.managedBy", "remove it")]
     return []
-
-
-def to_invalid_input(manifest: Manifest, error: ApiError, openapi: Mapping[str, Any]) -> InvalidInput:
-    """Convert an error of the API server to problems of fields."""
-    causes = error.details.get("causes") or ()
-    unknown_fields = re.findall(r'unknown field "([^"]+)"', str(error))
-    problems = [unknown_field_problem(manifest, field, openapi) for field in unknown_fields]
-    problems += [_value_problem(manifest, cause.get("field", ""), cause.get("message", "")) for cause in causes]
-    return InvalidInput(problems or [manifest.field_problem(str(error), "")])
-
-
-def unknown_field_problem(manifest: Manifest, field: str, openapi: Mapping[str, Any]) -> InputProblem:
-    """Return the problem of an unknown field, with the field that was probably meant."""
-    parent, _, word = field.rpartition(".")
-    known = sorted(declared_fields(openapi, parent))
-    close = get_close_matches(word, known, n=1)
-    by_case = [name for name in known if name.lower() == word.lower()]
-    fix = f"known fields: {', '.join(known)}" if 0 < len(known) <= 12 else "remove it, or check its indentation"
-    problem = manifest.field_problem(f"unknown field `{word}`", field, fix)
-    if not (by_case or close):
-        return problem
-    intended = (by_case or close)[0]
-    return replace(problem, fix=f"did you mean `{intended}`?", intended_field=f"{parent}.{intended}".lstrip("."))
-
-
-def declared_fields(openapi: Mapping[str, Any], path: str) -> Iterable[str]:
-    """Return the fields that a schema declares at a path."""
-    node: Any = openapi
-    for step in re.findall(r"[^.\[\]]+", path):
-        properties = node.get("properties", {})
-        node = properties.get(step) or node.get("additionalProperties") or node.get("items")
-        if not isinstance(node, Mapping):
-            return ()
-        if step.isdigit() and "items" in node:
-            node = node["items"]
-    return tuple(node.get("properties", ()))
-
-
-def _value_problem(manifest: Manifest, field: str, message: str) -> InputProblem:
-    word = field.rpartition(".")[2]
-    if message.startswith("Required value"):
-        return manifest.field_problem(f"`{word}` is missing", field, f"add `{word}:`")
-    text = re.sub(r" \(e\.g\. .*regex used for validation.*\)$", "", message.replace(f"{field} in body ", ""))
-    if kind := re.search(r'must be of type (\w+): "(\w+)"$', text):
-        text = f"`{word}` must be of type {kind[1]}, not {kind[2]}"
-        return manifest.field_problem(text, field, _TYPE_FIXES.get((kind[1], kind[2]), ""))
-    text = re.sub(r"^(?:Invalid|Unsupported) value: (.*?): ", r"\1 is not allowed: ", text)
-    text = text.replace('supported values: "", ', "supported values: ")  # empty: the field is omitted
-    return manifest.field_problem(text, field, _suggest_value(message))
-
-
-_TYPE_FIXES = {
-    ("string", "integer"): "put it in quotes",
-    ("string", "number"): "put it in quotes",
-    ("string", "boolean"): "put it in quotes",
-    ("integer", "string"): "write a whole number, without quotes",
-    ("array", "string"): "write a list: [one, two]",
-    ("array", "object"): "write a list: start each item with `-`",
-    ("object", "array"): "write fields, without `-`",
-}
-
-
-def _suggest_value(message: str) -> str:
-    """Return the allowed value closest to the written one, as a suggestion."""
-    if "RFC 1123" in message and (name := re.search(r'Invalid value: "([^"]*)"', message)):
-        allowed = re.sub(r"[^a-z0-9.-]+", "-", name[1].lower()).strip("-.")
-        return f"did you mean `{allowed}`?" if allowed and allowed != name[1] else ""
-    if "supported values: " not in message:
-        return ""
-    written, allowed = message.split("supported values: ")
-    words = re.findall(r'"([^"]*)"', allowed)
-    close = get_close_matches("".join(re.findall(r'"([^"]*)"', written)[:1]), words, n=1, cutoff=0.4)
-    return f"did you mean `{close[0]}`?" if close else ""
 
 
 # kind of the referenced object, and the field with its name
