@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -118,11 +119,16 @@ async def test_what_an_operator_left_half_cleared_is_cleared(scene: Scene, worke
     assert scene.services == {}
 
 
-async def test_completion_beats_failure_when_both_are_seen_at_once(scene: Scene, worker: OperatorProcess) -> None:
-    groups = {"good": group("sleep 0.5"), "bad": group("sleep 0.5; exit 3")}
+async def test_completion_beats_failure_when_both_are_seen_at_once(
+    scene: Scene, worker: OperatorProcess, tmp_path: Path
+) -> None:
+    signal = tmp_path / "operator-is-killed"
+    wait = f"until [ -e {signal} ]; do sleep 0.05; done"
+    groups = {"good": group(wait), "bad": group(f"{wait}; exit 3")}
     await scene.submit(job("t", groups, completePolicy="Any"))
     await scene.until(lambda: len(scene.pods) == 2, "both pods made")
     worker.kill()
+    signal.touch()
     phases = {"t-good-0": "Succeeded", "t-bad-0": "Failed"}
     await scene.until(
         lambda: {name: pod["status"]["phase"] for name, pod in scene.pods.items()} == phases, "both members ended"
