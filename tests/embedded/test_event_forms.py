@@ -104,7 +104,7 @@ async def test_repetition_is_counted_and_shown_to_kubectl() -> None:
         table = "application/json;as=Table;v=v1;g=meta.k8s.io"
         _, shown = await server.call("GET", EVENTS.path("default"), accept=table)
         named = dict(zip((c["name"] for c in shown["columnDefinitions"]), shown["rows"][0]["cells"], strict=True))
-        assert (named["Count"], named["Message"], named["Source"]) == (7, "worker-1 exited", "pliant")
+        assert (named["Count"], named["Message"], named["Source"]) == (7, "worker-1 exited", "pliant, host")
 
 
 @pytest.mark.parametrize(
@@ -115,10 +115,10 @@ async def test_repetition_is_counted_and_shown_to_kubectl() -> None:
         ({"reportingInstance": None}, "reportingInstance"),
         ({"action": None}, "action"),
         ({"reason": "x" * 129}, "reason"),
-        ({"note": "x" * 1025}, "note"),
+        ({"note": "x" * 1025}, "message"),
         ({"type": "Odd"}, "type"),
-        ({"deprecatedCount": 1}, "deprecatedCount"),
-        ({"regarding": {**REGARDING, "namespace": "elsewhere"}}, "involvedObject.namespace"),
+        ({"deprecatedCount": 1}, "count"),
+        ({"note": "x", "reportingController": "a b"}, "reportingController"),
         ({"series": {"count": 1, "lastObservedTime": "2030-01-01T00:00:00.000000Z"}}, "series.count"),
         ({"series": {"count": 2}}, "series.lastObservedTime"),
     ],

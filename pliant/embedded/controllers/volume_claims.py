@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from pliant.embedded.apiserver.admission.admission import PVC_PROTECTION_FINALIZER
+from pliant.embedded.apiserver.admission.validation.claims import PVC_PROTECTION_FINALIZER
 from pliant.embedded.kubelet.volumes.pod_filesystem import PodFilesystem
 from pliant.embedded.object_views import PodView
 from pliant.embedded.retries import NON_RETRYABLE_API_ERRORS, retry_until_answered

@@ -78,8 +78,9 @@ def _service_selector(service: Object, now: datetime) -> str:
 
 
 def _event_last_seen(event: Object, now: datetime) -> str:
-    series = _get_section(event, "series").get("lastObservedTime")
-    return format_age(series or event.get("lastTimestamp") or event.get("eventTime") or _first_timestamp(event), now)
+    if event.get("series"):
+        return format_age(event["series"].get("lastObservedTime"), now)
+    return format_age(event.get("lastTimestamp") or _first_timestamp(event), now)
 
 
 def _event_first_seen(event: Object, now: datetime) -> str:
@@ -87,18 +88,20 @@ def _event_first_seen(event: Object, now: datetime) -> str:
 
 
 def _first_timestamp(event: Object) -> Any:
-    return event.get("firstTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp")
+    return event.get("firstTimestamp") or event.get("eventTime")
 
 
 def _event_object(event: Object, now: datetime) -> str:
     involved_object = _get_section(event, "involvedObject")
-    return f"{involved_object.get('kind', '').lower()}/{involved_object.get('name', '')}"
+    kind, name = involved_object.get("kind", "").lower(), involved_object.get("name", "")
+    return f"{kind}/{name}" if name else kind
 
 
 def _event_source(event: Object, now: datetime) -> str:
     source = _get_section(event, "source")
     component = source.get("component") or event.get("reportingComponent") or ""
-    return f"{component}, {source['host']}" if source.get("host") else str(component)
+    instance = source.get("host") or event.get("reportingInstance")
+    return f"{component}, {instance}" if instance else str(component)
 
 
 def _event_message(event: Object, now: datetime) -> str:
@@ -132,7 +135,9 @@ def _join_first(values: list[str], empty: str) -> str:
 
 
 def _slice_ports(endpoint_slice: Object, now: datetime) -> str:
-    return _join_first([str(each.get("port", "*")) for each in endpoint_slice.get("ports") or ()], "<unset>")
+    return _join_first(
+        [str(each.get("port", each.get("name", "*"))) for each in endpoint_slice.get("ports") or ()], "<unset>"
+    )
 
 
 def _slice_addresses(endpoint_slice: Object, now: datetime) -> str:

@@ -19,7 +19,7 @@ from pliant.embedded.registry.pod_columns import POD_COLUMNS
 from pliant.embedded.registry.pod_schema_rules import PROTOCOL, pod_spec_rules
 from pliant.embedded.registry.policy_kinds import policy_kinds
 from pliant.embedded.registry.quota_kinds import quota_kinds
-from pliant.embedded.registry.schema_rules import SchemaRules, add_schema_rules
+from pliant.embedded.registry.schema_rules import SchemaRules, add_schema_rules, drop_required
 from pliant.embedded.registry.tables import TableColumn
 from pliant.embedded.registry.unsupported_kinds import unsupported_kinds
 from pliant.embedded.registry.workload_kinds import workload_kinds
@@ -38,7 +38,6 @@ EXTRA_SCHEMA_KEYWORDS: Final[dict[str, SchemaRules]] = {
         "spec.sessionAffinity": {"default": "None", "enum": ["None", "ClientIP"]},
         "spec.type": {"default": "ClusterIP", "enum": ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]},
     },
-    "Namespace": {"spec": {"default": {"finalizers": ["kubernetes"]}}, "status": {"default": {"phase": "Active"}}},
     "Secret": {"type": {"default": "Opaque"}},
     "PodDisruptionBudget": {"status": {"default": dict.fromkeys(_BUDGET_STATUS_COUNTS, 0)}},
     "Lease": {"spec.leaseDurationSeconds": {"minimum": 1}},
@@ -51,6 +50,8 @@ _NAME_RULES: Final[dict[str, NameRule]] = {
     "Event": PATH_SEGMENT_RULE,
     "PodDisruptionBudget": PATH_SEGMENT_RULE,
 }
+_WITHOUT_REQUIRED_FIELDS: Final = ("EndpointSlice", "Event", "PersistentVolumeClaim")
+"""Kinds that are validated only in code."""
 _CLUSTER_SCOPED: Final = ("Namespace", "Node", "PriorityClass", "CustomResourceDefinition")
 _POD_SUBRESOURCES: Final = (
     *("status", "log", "binding", "eviction", "exec", "attach", "portforward", "ephemeralcontainers"),
@@ -170,6 +171,8 @@ def _builtin_schema(kind: str, conversion: KindConversion | None = None) -> Sche
         if conversion is None
         else to_served_schema(load_kubernetes_schema(kind), conversion)
     )
+    if kind in _WITHOUT_REQUIRED_FIELDS:
+        drop_required(openapi)
     if kind == "CustomResourceDefinition":  # validate_crd requires fields, with the causes of kube-apiserver
         spec = openapi["properties"]["spec"]
         for schema in (spec, spec["properties"]["names"], spec["properties"]["versions"]["items"]):

@@ -95,3 +95,8 @@ class Kind:
     def qualified_name(self) -> str:
         """Return the resource as messages name it: `pods` or `trainingjobs.example.org`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def stored_group(self) -> str:
+        """Return the group of the stored kind, which errors of invalid objects name."""
+        return self.resource_key.partition("/")[0] if self.conversion else self.group

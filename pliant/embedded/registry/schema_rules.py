@@ -12,15 +12,15 @@ def add_schema_rules(openapi: dict[str, Any], rules: SchemaRules) -> None:
     """Add keywords to a schema in place, and make all fields of its status optional."""
     for path, keywords in rules.items():
         _schema_node_at(openapi, path).update(keywords)
-    _drop_required(openapi["properties"].get("status", {}))
+    drop_required(openapi["properties"].get("status", {}))
 
 
-def _drop_required(schema: dict[str, Any]) -> None:
-    """Make all fields of a status optional: the API server decodes absent ones as zero values."""
+def drop_required(schema: dict[str, Any]) -> None:
+    """Make all fields optional: the API server decodes absent ones as zero values."""
     schema.pop("required", None)
     for inner in (*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")):
         if isinstance(inner, dict):
-            _drop_required(inner)
+            drop_required(inner)
 
 
 def _schema_node_at(schema: dict[str, Any], path: str) -> dict[str, Any]:

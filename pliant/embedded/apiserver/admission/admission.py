@@ -14,30 +14,31 @@ from pliant.embedded.apiserver.admission.disruption_budgets import (
 )
 from pliant.embedded.apiserver.admission.pods import set_pod_defaults, set_qos_class, validate_pod
 from pliant.embedded.apiserver.admission.rbac_objects import RBAC_DEFAULTERS, RBAC_VALIDATORS
-from pliant.embedded.apiserver.admission.services import allocate_addresses, set_service_defaults, validate_cluster_ip
-from pliant.embedded.apiserver.admission.validation.claims import validate_claim
+from pliant.embedded.apiserver.admission.service_addresses import allocate_addresses, prepare_addresses
+from pliant.embedded.apiserver.admission.services import drop_values_of_old_type, set_service_defaults
+from pliant.embedded.apiserver.admission.validation.claims import set_claim_defaults, validate_claim
 from pliant.embedded.apiserver.admission.validation.configuration import validate_config_map, validate_secret
 from pliant.embedded.apiserver.admission.validation.endpoint_slices import (
     set_endpoint_slice_defaults,
     validate_endpoint_slice,
 )
-from pliant.embedded.apiserver.admission.validation.leases import validate_lease
-from pliant.embedded.apiserver.admission.validation.namespaces import validate_namespace
+from pliant.embedded.apiserver.admission.validation.events import validate_event
+from pliant.embedded.apiserver.admission.validation.leases import drop_disabled_lease_fields, validate_lease
+from pliant.embedded.apiserver.admission.validation.namespaces import set_namespace_defaults, validate_namespace
 from pliant.embedded.apiserver.admission.validation.pod_spec import without_required_fields
 from pliant.embedded.apiserver.admission.validation.scale_fields import validate_scale_fields
-from pliant.embedded.apiserver.admission.validation.services import validate_families, validate_service, validate_stack
+from pliant.embedded.apiserver.admission.validation.services import validate_service
 from pliant.embedded.apiserver.admission.workloads import (
     DEFERRED_DEFAULTERS,
     DEFERRED_ERROR_FILTERS,
     DEFERRED_VALIDATORS,
 )
 from pliant.embedded.apiserver.handlers.object_lifecycle import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
-from pliant.embedded.apiserver.http.errors import forbidden_field, invalid_field, required_field
+from pliant.embedded.apiserver.http.errors import forbidden_field, invalid_field
 from pliant.embedded.apiserver.policies.deferred_rules import POLICY_DEFAULTERS, POLICY_VALIDATORS
 from pliant.embedded.apiserver.protobuf.typed_objects import fill_zero_values
 from pliant.embedded.apiserver.quota.limit_range_objects import set_limit_range_defaults, validate_limit_range
 from pliant.embedded.apiserver.quota.resource_quota_objects import validate_resource_quota
-from pliant.embedded.registry.conversions import EVENTS_CONVERSION
 from pliant.embedded.registry.crds import apply_crd_defaults, validate_crd
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.schema import FieldError, FieldErrorType, Schema
@@ -47,7 +48,6 @@ from pliant.embedded.storage.stored_objects import Object
 CRDS_RESOURCE_KEY = "apiextensions.k8s.io/customresourcedefinitions"
 MAX_CONFIG_BYTES = 1024 * 1024  # of the values of a ConfigMap or Secret
 _STANDARD_FINALIZERS = frozenset({FOREGROUND_FINALIZER, ORPHAN_FINALIZER, "kubernetes"})
-PVC_PROTECTION_FINALIZER = "kubernetes.io/pvc-protection"
 _CAUSES_THAT_PREVENT_RULES = frozenset(
     each.cause
     for each in (
@@ -62,15 +62,17 @@ _RULES_NOT_EVALUATED = (
     "Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing "
     "errors to complete validation"
 )
-_ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
-_REQUIRED_EVENT_FIELDS = ("eventTime", "reportingController", "reportingInstance", "action", "reason")
-_MAX_EVENT_FIELD_BYTES = {"reportingInstance": 128, "action": 128, "reason": 128, "note": 1024}
-_DEPRECATED_EVENT_SUFFIXES = ("Source", "FirstTimestamp", "LastTimestamp", "Count")
 _VALIDATED_WITH_ERRORS = frozenset(
     {
         *("pods", "services", "secrets", "configmaps", "persistentvolumeclaims", "namespaces", "serviceaccounts"),
         *("limitranges", "resourcequotas"),
-        *("events", "endpointslices.discovery.k8s.io", "poddisruptionbudgets.policy", "leases.coordination.k8s.io"),
+        *(
+            "events",
+            "events.events.k8s.io",
+            "endpointslices.discovery.k8s.io",
+            "poddisruptionbudgets.policy",
+            "leases.coordination.k8s.io",
+        ),
         *(f"{plural}.rbac.authorization.k8s.io" for plural in ("roles", "clusterroles")),
         *(f"{plural}.rbac.authorization.k8s.io" for plural in ("rolebindings", "clusterrolebindings")),
         *("deployments.apps", "replicasets.apps", "jobs.batch", "controllerrevisions.apps"),
@@ -79,14 +81,18 @@ _VALIDATED_WITH_ERRORS = frozenset(
 )
 _WITHOUT_FINALIZER_NAMES = frozenset(
     {
-        *(CRDS_RESOURCE_KEY, DISRUPTION_BUDGETS_RESOURCE_KEY, "coordination.k8s.io/leases"),
-        "admissionregistration.k8s.io/validatingadmissionpolicies",
-        "admissionregistration.k8s.io/validatingadmissionpolicybindings",
+        *(
+            "customresourcedefinitions.apiextensions.k8s.io",
+            "poddisruptionbudgets.policy",
+            "leases.coordination.k8s.io",
+        ),
+        *("events", "validatingadmissionpolicies.admissionregistration.k8s.io"),
+        "validatingadmissionpolicybindings.admissionregistration.k8s.io",
     }
 )
 """Resources whose finalizers may have a name without a domain."""
-_METADATA_LAST = frozenset({"/events", DISRUPTION_BUDGETS_RESOURCE_KEY})
-"""Resources whose metadata are validated only if their own fields are valid."""
+_METADATA_LAST = frozenset({"events", "poddisruptionbudgets.policy"})
+"""Resources whose new objects have their metadata validated only if their own fields are valid."""
 
 
 class Admission:
@@ -97,8 +103,10 @@ class Admission:
         self._defaulters: dict[str, Callable[[Object, Object | None], None]] = {
             "/pods": set_pod_defaults,
             "/secrets": _merge_string_data,
-            "/persistentvolumeclaims": _set_pvc_defaults,
-            "/namespaces": _add_namespace_name_label,
+            "/persistentvolumeclaims": set_claim_defaults,
+            "/namespaces": set_namespace_defaults,
+            "/serviceaccounts": _clean_secret_references,
+            "coordination.k8s.io/leases": drop_disabled_lease_fields,
             "/limitranges": set_limit_range_defaults,
             "/services": set_service_defaults,
             "discovery.k8s.io/endpointslices": set_endpoint_slice_defaults,
@@ -112,7 +120,7 @@ class Admission:
             "/pods": validate_pod,
             "/secrets": validate_secret,
             "/configmaps": validate_config_map,
-            "/events": _validate_event,
+            "/events": validate_event,
             "/namespaces": validate_namespace,
             "coordination.k8s.io/leases": validate_lease,
             "/persistentvolumeclaims": validate_claim,
@@ -157,7 +165,7 @@ class Admission:
         mutate()
         if kind.resource_key == "/pods" and old is None:
             set_qos_class(obj)
-        if kind.resource_key == SERVICES_RESOURCE_KEY and (address_errors := self._validate_addresses(obj, old)):
+        if kind.resource_key == SERVICES_RESOURCE_KEY and (address_errors := self._prepare_addresses(obj, old)):
             return address_errors
         errors = self._validate_fields(kind, obj, old, errors)
         select = DEFERRED_ERROR_FILTERS.get(kind.resource_key)
@@ -168,25 +176,30 @@ class Admission:
     ) -> list[FieldError]:
         """Return the errors of the schema, and those that it does not find."""
         errors += _validate_metadata(obj["metadata"], old)
-        if not kind.is_custom and kind.resource_key not in _WITHOUT_FINALIZER_NAMES:
+        if not kind.is_custom and kind.qualified_name not in _WITHOUT_FINALIZER_NAMES:
             errors += _validate_finalizer_names(obj["metadata"])
         validate = self._validators.get(kind.resource_key)
         found = validate(obj, old) if validate is not None else []
-        if found and kind.resource_key in _METADATA_LAST:
+        if found and old is None and kind.qualified_name in _METADATA_LAST:
             errors = [error for error in errors if not error.field.startswith("metadata")]
         return errors + found
 
-    def allocate_service_addresses(self, transaction: Transaction, kind: Kind, obj: Object) -> None:
-        """Allocate the cluster IP and the node ports of a service."""
-        if kind.resource_key == SERVICES_RESOURCE_KEY:
-            others = (each.decode() for each in transaction.committed.list_objects(SERVICES_RESOURCE_KEY))
-            allocate_addresses(self._cluster_ips, obj, others, is_dry_run=transaction.is_dry_run)
+    def allocate_service_addresses(
+        self, transaction: Transaction, kind: Kind, obj: Object, old: Object | None
+    ) -> list[FieldError]:
+        """Allocate the cluster IP and the node ports of a service; return the errors of ports that it cannot have."""
+        if kind.resource_key != SERVICES_RESOURCE_KEY:
+            return []
+        others = (each.decode() for each in transaction.committed.list_objects(SERVICES_RESOURCE_KEY))
+        return allocate_addresses(self._cluster_ips, obj, old, others, is_dry_run=transaction.is_dry_run)
 
-    def _validate_addresses(self, service: Object, old: Object | None) -> list[FieldError]:
+    def _prepare_addresses(self, service: Object, old: Object | None) -> list[FieldError]:
         """Return the errors of addresses, which hide all others: API servers allocate addresses first."""
-        spec, before = service.get("spec") or {}, ((old or {}).get("spec") or {})
-        errors = list(validate_families(spec)) or list(validate_stack(spec))
-        return errors or list(validate_cluster_ip(self._cluster_ips, spec, before))
+        if errors := prepare_addresses(self._cluster_ips, service, old):
+            return errors
+        if old is not None:
+            drop_values_of_old_type(service, old)
+        return []
 
 
 def _merge_string_data(secret: Object, old: Object | None) -> None:
@@ -196,9 +209,10 @@ def _merge_string_data(secret: Object, old: Object | None) -> None:
         secret["data"] = {**(secret.get("data") or {}), **encoded}
 
 
-def _add_namespace_name_label(namespace: Object, old: Object | None) -> None:
-    metadata = namespace["metadata"]
-    metadata["labels"] = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata["name"]}
+def _clean_secret_references(account: Object, old: Object | None) -> None:
+    for secret in account.get("secrets") or ():
+        for field in secret.keys() - {"name"}:
+            del secret[field]
 
 
 def _validate_custom_object(
@@ -248,58 +262,3 @@ def _validate_finalizer_names(metadata: Object) -> list[FieldError]:
         for index, name in enumerate(metadata.get("finalizers") or ())
         if "/" not in name and name not in _STANDARD_FINALIZERS
     ]
-
-
-def _set_pvc_defaults(claim: Object, old: Object | None) -> None:
-    if old is None:
-        finalizers = claim["metadata"].setdefault("finalizers", [])
-        if PVC_PROTECTION_FINALIZER not in finalizers:
-            finalizers.append(PVC_PROTECTION_FINALIZER)
-        claim.setdefault("status", {}).setdefault("phase", "Pending")
-
-
-def _validate_event(event: Object, old: Object | None) -> list[FieldError]:
-    """Validate an events.k8s.io/v1 Event, or the namespace of a core/v1 Event."""
-    if event.get("apiVersion") != EVENTS_CONVERSION.api_version:
-        # Events about objects without a namespace belong to the namespace default.
-        namespace = (event.get("involvedObject") or {}).get("namespace") or ""
-        is_valid = event["metadata"].get("namespace") == (namespace or "default")
-        return [] if is_valid else [_namespace_mismatch(namespace)]
-    if old is None:
-        return _validate_new_event(event) + _validate_event_series(event)
-    old = EVENTS_CONVERSION.to_served(old)
-    fields = sorted({*event, *old} - {"apiVersion", "kind", "metadata", "series"})
-    # Clients in Go leave out empty values that others send.
-    changed = [field for field in fields if (event.get(field) or None) != (old.get(field) or None)]
-    errors = [invalid_field(field, event.get(field), "field is immutable") for field in changed]
-    return errors + _validate_event_series(event)
-
-
-def _validate_new_event(event: Object) -> list[FieldError]:
-    errors = [required_field(field) for field in _REQUIRED_EVENT_FIELDS if not event.get(field)]
-    for field, limit in _MAX_EVENT_FIELD_BYTES.items():
-        if len(str(event.get(field) or "").encode()) > limit:
-            errors.append(invalid_field(field, "", f"can have at most {limit} characters"))
-    deprecated = [field for suffix in _DEPRECATED_EVENT_SUFFIXES if event.get(field := f"deprecated{suffix}")]
-    errors += [invalid_field(field, event[field], "needs to be unset") for field in deprecated]
-    if event.get("type") not in ("Normal", "Warning"):
-        errors.append(invalid_field("type", event.get("type") or "", "must be Normal or Warning"))
-    # Events about objects without a namespace belong to the namespace default.
-    namespace = (event.get("regarding") or {}).get("namespace") or "default"
-    if namespace != event["metadata"].get("namespace"):
-        errors.append(_namespace_mismatch(namespace))
-    return errors
-
-
-def _namespace_mismatch(namespace: str) -> FieldError:
-    return invalid_field("involvedObject.namespace", namespace, "does not match event.namespace")
-
-
-def _validate_event_series(event: Object) -> list[FieldError]:
-    series = event.get("series")
-    errors = []
-    if series and (series.get("count") or 0) < 2:
-        errors.append(invalid_field("series.count", series.get("count") or 0, "should be at least 2"))
-    if series and not series.get("lastObservedTime"):
-        errors.append(required_field("series.lastObservedTime"))
-    return errors

@@ -50,7 +50,8 @@ def set_pod_priority(transaction: Transaction, kind: Kind, pod: Object) -> None:
 
 def set_priority_class_defaults(priority_class: Object, old: Object | None) -> None:
     priority_class.setdefault("preemptionPolicy", _DEFAULT_PREEMPTION_POLICY)
-    priority_class["metadata"].setdefault("generation", 1)
+    if old is None:
+        priority_class["metadata"]["generation"] = 1
 
 
 def validate_priority_class(priority_class: Object, old: Object | None) -> list[FieldError]:

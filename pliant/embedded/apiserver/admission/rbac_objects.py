@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pliant.embedded.apiserver.admission.validation.label_selectors import validate_label_selector
 from pliant.embedded.apiserver.authorization.rbac_index import (
     CLUSTER_ROLE_BINDINGS_KEY,
     CLUSTER_ROLES_KEY,
@@ -18,7 +19,6 @@ from pliant.embedded.schema.metadata import DNS_SUBDOMAIN_RULE, PATH_SEGMENT_RUL
 from pliant.embedded.storage.stored_objects import Object
 
 _SUBJECT_KINDS = ("ServiceAccount", "User", "Group")
-_SELECTOR_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 def set_binding_defaults(binding: Object, old: Object | None) -> None:
@@ -45,13 +45,9 @@ def validate_cluster_role(role: Object, old: Object | None) -> list[FieldError]:
         detail = "at least one clusterRoleSelector required if aggregationRule is non-nil"
         return [*errors, required_field(path, detail)]
     for selector_path, selector in _numbered(path, selectors):
-        for expression_path, expression in _numbered(
-            f"{selector_path}.matchExpressions", selector.get("matchExpressions")
-        ):
-            operator = expression.get("operator") or ""
-            if operator not in _SELECTOR_OPERATORS:
-                detail = "not a valid selector operator"
-                errors.append(invalid_field(f"{expression_path}.operator", operator, detail))
+        found = list(validate_label_selector(selector, selector_path))
+        if found:  # the selector cannot be read as one, either
+            errors += [*found, invalid_field(selector_path, selector, "invalid label selector.")]
     return errors
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pliant.embedded.apiserver.admission.validation.pod_update import FORBIDDEN_POD_UPDATE_MESSAGE
-from pliant.embedded.apiserver.handlers.object_lifecycle import PODS_RESOURCE_KEY
+from pliant.embedded.apiserver.handlers.object_lifecycle import NAMESPACES_RESOURCE_KEY, PODS_RESOURCE_KEY
 from pliant.embedded.apiserver.http import errors
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.storage.stored_objects import Object
@@ -15,10 +15,13 @@ OVERWRITTEN_METADATA = tuple(field for field in _SERVER_OWNED_METADATA if field 
 _OMIT_EMPTY_METADATA = ("generateName", "labels", "annotations", "finalizers", "ownerReferences")
 _REFUSED_METADATA = ("deletionTimestamp", "deletionGracePeriodSeconds")
 """Fields of `_SERVER_OWNED_METADATA` of which a change is an error; other ones are restored."""
+_METADATA_WRITABLE_BY_STATUS = ("generateName", "labels", "annotations", "finalizers", "ownerReferences")
 _WRITABLE_BY_STATUS = {
     "/pods": ("generateName", "labels", "annotations", "finalizers"),
-    "/services": ("generateName", "labels", "annotations", "finalizers", "ownerReferences"),
-    "policy/poddisruptionbudgets": ("generateName", "labels", "annotations", "finalizers", "ownerReferences"),
+    "/services": _METADATA_WRITABLE_BY_STATUS,
+    "/persistentvolumeclaims": _METADATA_WRITABLE_BY_STATUS,
+    "/namespaces": _METADATA_WRITABLE_BY_STATUS,
+    "policy/poddisruptionbudgets": _METADATA_WRITABLE_BY_STATUS,
 }
 
 
@@ -33,6 +36,9 @@ def restore_protected_fields(info: RequestInfo, old: Object, new: Object) -> Obj
         new.pop("status", None)
         if "status" in old:
             new["status"] = old["status"]
+    if info.kind.resource_key == NAMESPACES_RESOURCE_KEY and info.subresource != "finalize":
+        finalizers = (old.get("spec") or {}).get("finalizers")
+        new["spec"] = {"finalizers": finalizers} if finalizers else {}
     if info.kind.resource_key == PODS_RESOURCE_KEY and info.subresource != "ephemeralcontainers":
         _require_same_ephemeral_containers(info, old, new)
     metadata = new["metadata"]

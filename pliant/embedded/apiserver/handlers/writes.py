@@ -179,12 +179,14 @@ class ObjectWriter:
         return record
 
     async def _server_side_apply(self, info: RequestInfo) -> Reply:
+        if info.subresource:
+            info.require_stored_object(self._store.committed)
         apply_request = ApplyRequest.from_request(info, self._clock.now())
         warnings = check_and_prune(info, apply_request.desired)
 
         def apply(transaction: Transaction) -> tuple[int, StoredObject]:
             current = transaction.get(info.key)
-            if current is None and info.subresource:
+            if current is None and info.subresource:  # deleted in the meantime
                 raise errors.not_found(info.kind, info.name)
             if current is None:
                 self._authorizer.require_create(info)
@@ -262,7 +264,7 @@ class ObjectWriter:
             raise errors.already_exists(
                 kind, metadata["name"], is_terminating=existing.is_terminating, is_generated="generateName" in metadata
             )
-        self._admission.allocate_service_addresses(transaction, kind, obj)
+        self._allocate_addresses(transaction, kind, obj, None)
         record = transaction.put(kind.resource_key, kind.to_stored(obj))
         if kind.resource_key == NAMESPACES_RESOURCE_KEY:
             self._add_default_service_account(transaction, metadata["name"])
@@ -280,7 +282,7 @@ class ObjectWriter:
         """Validate and store a new state of an object; nothing is written if it is unchanged."""
         old = current.decode()
         self._admit(kind, obj, old, admitter, found)
-        self._admission.allocate_service_addresses(transaction, kind, obj)
+        self._allocate_addresses(transaction, kind, obj, old)
         return store_if_changed(transaction, kind, current, old, kind.to_stored(obj))
 
     def _admit(
@@ -296,6 +298,10 @@ class ObjectWriter:
         if kind.resource_key == CRDS_RESOURCE_KEY:
             obj["status"] = established_status(obj, self._clock.now())
         admitter.validate()
+
+    def _allocate_addresses(self, transaction: Transaction, kind: Kind, obj: Object, old: Object | None) -> None:
+        if field_errors := self._admission.allocate_service_addresses(transaction, kind, obj, old):
+            raise errors.invalid_object(kind, obj["metadata"]["name"], field_errors)
 
     def _add_default_service_account(self, transaction: Transaction, namespace: str) -> None:
         metadata = {"name": "default", "namespace": namespace, **self._identities.new_metadata()}

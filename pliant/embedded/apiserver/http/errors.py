@@ -59,7 +59,7 @@ def forbidden(kind: Kind, name: str, detail: str) -> Forbidden:
 
 
 def invalid_object(kind: Kind, name: str, errors: Sequence[FieldError]) -> Invalid:
-    return invalid_error(kind.kind, kind.group, name, errors)
+    return invalid_error(kind.kind, kind.stored_group, name, errors)
 
 
 def invalid_options(method: str, *errors: FieldError) -> Invalid:

@@ -22,6 +22,7 @@ from pliant.embedded.schema.metadata import (
 _PORT_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _HEADER_NAME: Final = re.compile(r"[-A-Za-z0-9]+")
 _MAX_PORT: Final = 65535
+_LINK_LOCAL_MULTICAST: Final = {4: ipaddress.ip_network("224.0.0.0/24"), 6: ipaddress.ip_network("ff02::/16")}
 _MAX_PORT_NAME_LENGTH: Final = 15
 _PORT_MESSAGE: Final = f"must be between 1 and {_MAX_PORT}, inclusive"
 
@@ -105,3 +106,19 @@ def validate_ip_address(path: str, address: str) -> Iterator[FieldError]:
         ipaddress.ip_address(address)
     except ValueError:
         yield invalid_field(path, address, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
+
+
+def validate_endpoint_address(path: str, address: str) -> Iterator[FieldError]:
+    """Yield an error for an address at which no endpoint of a service can be."""
+    parsed = ipaddress.ip_address(address)
+    for is_wrong, what in (
+        (parsed.is_unspecified, f"unspecified ({address})"),
+        (parsed.is_loopback, "in the loopback range (127.0.0.0/8, ::1/128)"),
+        (parsed.is_link_local, "in the link-local range (169.254.0.0/16, fe80::/10)"),
+        (
+            parsed in _LINK_LOCAL_MULTICAST[parsed.version],
+            "in the link-local multicast range (224.0.0.0/24, ff02::/10)",
+        ),
+    ):
+        if is_wrong:
+            yield invalid_field(path, address, f"may not be {what}")
