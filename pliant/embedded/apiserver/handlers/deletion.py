@@ -57,8 +57,9 @@ async def delete_object(store: Store, info: RequestInfo, plugins: AdmissionPlugi
 
 async def delete_collection(store: Store, info: RequestInfo, plugins: AdmissionPlugins, clock: Clock) -> Reply:
     """Delete every selected object, and return a list of them as they were before."""
+    selection = ObjectFilter.from_request(info)
     validate_list_options(info)
-    options, selection = parse_delete_options(info, _decode_options_body(info)), ObjectFilter.from_request(info)
+    options = parse_delete_options(info, _decode_options_body(info))
     version, records = store.committed.version, store.committed.list_objects(info.kind.resource_key, info.namespace)
     selected = [record for record in records if selection.matches(record)]
     warnings: list[str] = []

@@ -104,6 +104,8 @@ def _check_type(info: RequestInfo, obj: Object) -> None:
 def _read_patched_type(info: RequestInfo, obj: Object) -> None:
     """Set the type of a patched object as API servers do: strategic merge patches cannot change it."""
     kind = info.kind
+    if not all(isinstance(obj.get(field), str | None) for field in ("kind", "apiVersion")):
+        raise errors.invalid_patch("kind and apiVersion must be strings")
     if obj.get("kind") in (None, ""):
         obj["kind"] = kind.kind
     if info.request.content_type.partition(";")[0].strip() == STRATEGIC_MERGE_PATCH:

@@ -13,6 +13,7 @@ from typing import Any
 
 from pliant.embedded.apiserver.patch import field_sets
 from pliant.embedded.apiserver.patch.field_sets import FieldPath, FieldRemoval, MergeSchema
+from pliant.embedded.registry.conversions import EVENTS_CONVERSION, to_served_schema
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.storage.stored_objects import Object
 from pliant.errors import Conflict
@@ -26,6 +27,7 @@ _SERVER_MANAGED_METADATA = frozenset(
 
 
 _SET_BY_SERVER = {
+    "Namespace": [("f:spec", "f:finalizers")],
     "Pod": [("f:spec", f"f:{name}") for name in ("priority", "preemptionPolicy")],
     "Service": [("f:spec", f"f:{name}") for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")],
 }
@@ -155,12 +157,17 @@ def _decode_entries(obj: Object, scope: WriteScope) -> list[ManagedFieldsEntry]:
 
 def _is_set_by_server(path: FieldPath, obj: Object) -> bool:
     """Return whether admission, allocation or encoding has likely set a field, which therefore has no manager."""
-    if len(path) == 1 and obj.get(path[0].removeprefix("f:")) == 0:
+    if len(path) == 1 and obj.get(path[0].removeprefix("f:"), "") in (0, "", None):
         return True  # an empty object has this value, too
+    if path[0] == "f:status" and len(path) == 2 and obj["status"].get(path[1].removeprefix("f:"), "") == 0:
+        return True
     if path[:2] == ("f:spec", "f:tolerations") and obj["kind"] == "Pod":
         tolerations = obj["spec"].get("tolerations") or ()
         return all(str(each.get("key")).startswith("node.kubernetes.io/") for each in tolerations)
-    return path[:2] in _SET_BY_SERVER.get(obj["kind"], ())
+    return path[:2] in _SET_BY_SERVER.get(obj["kind"], ()) and obj["spec"].get(path[1].removeprefix("f:")) not in (
+        "None",
+        "PreferDualStack",
+    )  # only clients choose these
 
 
 def _decode_entry(raw: Mapping[str, Any]) -> ManagedFieldsEntry:
@@ -228,6 +235,8 @@ def _conflict_error(conflicts: list[tuple[ManagedFieldsEntry, list[FieldPath]]])
 
 def merge_schema(kind: Kind) -> MergeSchema:
     """Return the schema by which applied configurations of a kind are merged."""
+    if kind.conversion is EVENTS_CONVERSION:
+        return to_served_schema(_builtin_schema(kind.kind), EVENTS_CONVERSION)
     if kind.conversion is not None:
         return {}
     if not kind.is_custom and (published := _builtin_schema(kind.kind)):
