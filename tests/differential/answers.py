@@ -18,7 +18,9 @@ _NOT_COMPARED = frozenset({"managedFields", "storageVersionHash", "serverAddress
 _ADDRESSES = frozenset({"clusterIP", "clusterIPs"})
 _REASONS_WITH_MESSAGE = frozenset({"NotFound", "AlreadyExists", "Conflict"})
 """Reasons whose messages are compared; people read them, and other messages report how a program read its input."""
-_VALUES_OF_SERVER = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<=record \()\d+|(?<=precondition \()\d+")
+_VALUES_OF_SERVER = re.compile(
+    r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<=record \()\d+|(?<=precondition \()\d+|(?<=object meta: )\d+"
+)
 _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _AGE = re.compile(r"(\d+[smhd])+|<unknown>|<invalid>")
 _CLUSTER_IP = re.compile(r"10\.96\.\d+\.\d+")
@@ -138,11 +140,7 @@ def _normalize_object(value: dict[str, Any]) -> dict[str, Any]:
             result[name] = _PRESENT
         else:
             del result[name]
-    if isinstance(result.get("clusterIP"), str) and result["clusterIP"] not in ("", "None"):
-        result["clusterIP"], result["clusterIPs"] = _PRESENT, bool(result.get("clusterIPs"))
-    for port in result.get("ports") or () if "type" in result else ():
-        if isinstance(port, dict) and port.get("nodePort"):
-            port["nodePort"] = _PRESENT
+    _normalize_service(result)
     if isinstance(result.get("items"), list):
         for item in result["items"]:
             if isinstance(item, dict):
@@ -155,6 +153,20 @@ def _normalize_object(value: dict[str, Any]) -> dict[str, Any]:
     if isinstance(result.get("kube-root-ca.crt"), str):
         del result["kube-root-ca.crt"]
     return result
+
+
+def _normalize_service(result: dict[str, Any]) -> None:
+    """Normalize the addresses and ports of the spec of a service in place."""
+    if isinstance(result.get("clusterIP"), str) and result["clusterIP"] not in ("", "None"):
+        result["clusterIP"], result["clusterIPs"] = _PRESENT, bool(result.get("clusterIPs"))
+    if result.get("type") == "ExternalName" and "externalName" in result:
+        # kube-apiserver stores the field and drops it when it is read, but not from events for three watches or more.
+        result.pop("internalTrafficPolicy", None)
+    if result.get("healthCheckNodePort"):
+        result["healthCheckNodePort"] = _PRESENT
+    for port in result.get("ports") or () if "type" in result else ():
+        if isinstance(port, dict) and port.get("nodePort"):
+            port["nodePort"] = _PRESENT
 
 
 def _ends_list(event: dict[str, Any]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from pliant.kube.transport.base import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from tests.differential.objects.examples import EXAMPLES, KindExample
 from tests.differential.objects.mutations import iterate_paths, mutate
+from tests.differential.status_steps import status_step
 from tests.differential.steps import OTHER_SPACE, PARTIAL, PARTIAL_LIST, SPACE, TABLE, WATCH, Step
 
 SEQUENCE_LENGTH = 40
@@ -182,13 +183,7 @@ def _apply(rng: random.Random, example: KindExample) -> Step:
 
 
 def _status(rng: random.Random, example: KindExample) -> Step:
-    if example.make_status is None:
-        return _get(rng, example)
-    path = f"{_object_path(rng, example)}/status"
-    body: dict[str, Any] = {"status": example.make_status(rng)}
-    if rng.random() < 0.3:
-        body = mutate(rng, body)
-    return Step("PATCH", path, body, query=_write_query(rng, example), media=MERGE_PATCH)
+    return status_step(rng, example, _object_path(rng, example), _write_query(rng, example)) or _get(rng, example)
 
 
 def _scale(rng: random.Random, example: KindExample) -> Step:
