@@ -176,14 +176,6 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         body='"uid": "',
     ),
     Explanation(
-        request="a service with an invalid name",
-        real="422, reports that no address can be allocated",
-        embedded="422, reports the name",
-        aspect="cause",
-        plurals="services",
-        field=r"metadata\.(name|generateName)|spec\.clusterIPs",
-    ),
-    Explanation(
         request="create of a CustomResourceDefinition",
         real="its names are accepted a moment later",
         embedded="at once",

@@ -56,8 +56,7 @@ def mutate(rng: random.Random, obj: dict[str, Any]) -> dict[str, Any]:
     """Return a copy with one or two mutations."""
     result = copy.deepcopy(obj)
     for _ in range(rng.choice((1, 1, 1, 2))):
-        # A service with a bad name gets no address, which hides its other errors.
-        if rng.random() < 0.15 and obj.get("kind") != "Service":
+        if rng.random() < 0.15:
             metadata = result.get("metadata")
             change = copy.deepcopy(rng.choice(_METADATA))
             result["metadata"] = {**metadata, **change} if isinstance(metadata, dict) else change

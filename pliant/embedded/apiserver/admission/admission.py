@@ -15,7 +15,7 @@ from pliant.embedded.apiserver.admission.disruption_budgets import (
 from pliant.embedded.apiserver.admission.pods import set_pod_defaults, set_qos_class, validate_pod
 from pliant.embedded.apiserver.admission.rbac_objects import RBAC_DEFAULTERS, RBAC_VALIDATORS
 from pliant.embedded.apiserver.admission.service_addresses import allocate_addresses, prepare_addresses
-from pliant.embedded.apiserver.admission.services import drop_values_of_old_type, set_service_defaults
+from pliant.embedded.apiserver.admission.services import set_service_defaults
 from pliant.embedded.apiserver.admission.validation.claims import set_claim_defaults, validate_claim
 from pliant.embedded.apiserver.admission.validation.configuration import validate_config_map, validate_secret
 from pliant.embedded.apiserver.admission.validation.endpoint_slices import (
@@ -137,9 +137,18 @@ class Admission:
         }
 
     def set_defaults_and_validate(
-        self, kind: Kind, obj: Object, old: Object | None, mutate: Callable[[], None] = lambda: None
+        self,
+        kind: Kind,
+        obj: Object,
+        old: Object | None,
+        mutate: Callable[[], None] = lambda: None,
+        *,
+        found: Sequence[FieldError] = (),
+        is_dry_run: bool = False,
     ) -> list[FieldError]:
         """Set the defaults of an object in place, and return its errors; `mutate` may change the object in between.
+
+        `found` are errors that the request has besides.
 
         Most validators run only if the schema finds no errors. Those of `_VALIDATED_WITH_ERRORS` can rely on the types
         of all fields, because such objects have been read as typed objects, but not on required fields.
@@ -155,9 +164,9 @@ class Admission:
             if not kind.is_custom:
                 errors = without_required_fields(errors)
             elif errors := _validate_custom_object(kind.schema, obj, old, [*errors, *validate_scale_fields(kind, obj)]):
-                return errors
+                return [*found, *errors]
         if errors and not kind.is_custom and kind.qualified_name not in _VALIDATED_WITH_ERRORS:
-            return errors
+            return [*found, *errors]
         if not kind.is_custom:
             fill_zero_values(kind.api_version, kind.kind, obj)
         if (set_defaults := self._defaulters.get(kind.resource_key)) is not None:
@@ -165,9 +174,11 @@ class Admission:
         mutate()
         if kind.resource_key == "/pods" and old is None:
             set_qos_class(obj)
-        if kind.resource_key == SERVICES_RESOURCE_KEY and (address_errors := self._prepare_addresses(obj, old)):
-            return address_errors
-        errors = self._validate_fields(kind, obj, old, errors)
+        if kind.resource_key == SERVICES_RESOURCE_KEY:
+            address_errors = prepare_addresses(self._cluster_ips, obj, old, is_dry_run=is_dry_run)
+            if address_errors:  # they hide all others: API servers allocate addresses first
+                return address_errors
+        errors = self._validate_fields(kind, obj, old, [*found, *errors])
         select = DEFERRED_ERROR_FILTERS.get(kind.resource_key)
         return errors if select is None or not errors else select(obj, errors)
 
@@ -192,14 +203,6 @@ class Admission:
             return []
         others = (each.decode() for each in transaction.committed.list_objects(SERVICES_RESOURCE_KEY))
         return allocate_addresses(self._cluster_ips, obj, old, others, is_dry_run=transaction.is_dry_run)
-
-    def _prepare_addresses(self, service: Object, old: Object | None) -> list[FieldError]:
-        """Return the errors of addresses, which hide all others: API servers allocate addresses first."""
-        if errors := prepare_addresses(self._cluster_ips, service, old):
-            return errors
-        if old is not None:
-            drop_values_of_old_type(service, old)
-        return []
 
 
 def _merge_string_data(secret: Object, old: Object | None) -> None:
@@ -247,7 +250,7 @@ def _validate_metadata(metadata: Object, old: Object | None) -> list[FieldError]
         for field in ("deletionTimestamp", "deletionGracePeriodSeconds")
         if metadata.get(field) != old["metadata"].get(field)
     ]
-    if metadata.get("deletionTimestamp"):
+    if old["metadata"].get("deletionTimestamp"):
         added = set(metadata.get("finalizers") or ()) - set(old["metadata"].get("finalizers") or ())
         if added:
             detail = "no new finalizers can be added if the object is being deleted, found new finalizers "

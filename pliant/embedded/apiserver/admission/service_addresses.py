@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pliant.embedded.apiserver.admission.cluster_ip_allocator import SERVICE_CIDR, ClusterIpAllocator
 from pliant.embedded.apiserver.admission.services import (
     EXTERNAL_TYPES,
+    drop_values_of_old_type,
     keep_allocated_values,
     list_node_ports,
     needs_health_check,
@@ -15,28 +16,59 @@ from pliant.embedded.apiserver.admission.services import (
 from pliant.embedded.apiserver.admission.validation.service_addresses import validate_address_fields
 from pliant.embedded.apiserver.http.errors import invalid_field
 from pliant.embedded.schema import FieldError
+from pliant.embedded.schema.metadata import PATH_SEGMENT_RULE, name_problem
 from pliant.embedded.storage.stored_objects import Object
+from pliant.errors import ServerError
 
 _NODE_PORTS = range(30_000, 32_768)
 _FIRST_ALLOCATED_NODE_PORT = 30_086
 """Lower ones are left to clients that choose a port."""
 
 
-def prepare_addresses(cluster_ips: ClusterIpAllocator, service: Object, old: Object | None) -> list[FieldError]:
-    """Set the families and keep the addresses of a service; return errors, which hide all others."""
+def prepare_addresses(
+    cluster_ips: ClusterIpAllocator, service: Object, old: Object | None, *, is_dry_run: bool
+) -> list[FieldError]:
+    """Set the families of a service, and keep addresses and ports that its update leaves out; return the errors."""
     spec, before = service["spec"], (old or {}).get("spec") or {}
     if old is not None:
         keep_allocated_values(spec, before)
+        _require_different_node_ports(spec)
+    errors = list(_prepare_families(cluster_ips, spec, before))
+    is_allocated = spec.get("type") != "ExternalName" and spec.get("clusterIP") != "None"
+    if old is None and is_allocated and not errors and not is_dry_run:
+        errors = list(_validate_owner(service["metadata"]["name"]))
+    if old is not None and not errors:
+        drop_values_of_old_type(service, old)
+    return errors
+
+
+def _validate_owner(name: str) -> Iterator[FieldError]:
+    """Yield an error if a service has no name that the object of its address could refer to."""
+    if problem := name_problem(name, PATH_SEGMENT_RULE) or ("" if name else "is required"):
+        yield invalid_field("spec.clusterIPs", [], f"failed to allocate IP: spec.parentRef.name: {problem}")
+
+
+def _prepare_families(cluster_ips: ClusterIpAllocator, spec: Object, before: Object) -> Iterator[FieldError]:
     _align_cluster_ips(spec, before)
-    if spec.get("type") == "ExternalName" or (old is not None and _prefers_same_stack(spec, before)):
-        return []
+    if spec.get("type") == "ExternalName" or (before and _prefers_same_stack(spec, before)):
+        return
     if spec.get("ipFamilyPolicy") is None:
         is_dual = spec.get("clusterIP") == "None" and not spec.get("selector")
         spec["ipFamilyPolicy"] = before.get("ipFamilyPolicy") or ("RequireDualStack" if is_dual else "SingleStack")
     errors = list(validate_address_fields(spec)) or list(_set_families(spec, before))
-    if not errors and (old is None or before.get("type") == "ExternalName"):
+    if not errors and before.get("type") in (None, "ExternalName"):
         errors = list(_validate_free(cluster_ips, spec))
-    return errors
+    yield from errors
+
+
+def _require_different_node_ports(spec: Object) -> None:
+    """Raise the error of API servers for an update that gives one node port to two ports."""
+    known: set[tuple[object, int]] = set()
+    for port in spec.get("ports") or () if spec.get("type") in EXTERNAL_TYPES else ():
+        key = (port.get("protocol"), port.get("nodePort") or 0)
+        if key[1] and key in known:
+            raise ServerError(500, "", f"duplicate nodePort: {{{key[0]} {key[1]}}}")
+        known.add(key)
 
 
 def _align_cluster_ips(spec: Object, before: Object) -> None:

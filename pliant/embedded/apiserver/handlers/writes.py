@@ -129,7 +129,9 @@ class ObjectWriter:
             warnings[:] = check_and_prune(info, new)
             return new
 
-        record = await self.update_by_function(info, with_patch, allow_missing_resource_version=True, warnings=warnings)
+        record = await self.update_by_function(
+            info, with_patch, allow_missing_resource_version=info.kind.allows_unconditional_update, warnings=warnings
+        )
         return _write_response(info, record, warnings)
 
     async def update_by_function(
@@ -254,7 +256,7 @@ class ObjectWriter:
             metadata["generation"] = 1
         if kind.has_status:
             obj.pop("status", None)
-        self._admit(kind, obj, None, admitter, found)
+        self._admit(kind, obj, None, admitter, found, is_dry_run=transaction.is_dry_run)
         if version.isdecimal() and int(version) and not transaction.is_dry_run:
             raise errors.bad_request("resourceVersion should not be set on objects to be created")
         if version.isdecimal() and transaction.is_dry_run:
@@ -286,13 +288,22 @@ class ObjectWriter:
         return store_if_changed(transaction, kind, current, old, kind.to_stored(obj))
 
     def _admit(
-        self, kind: Kind, obj: Object, old: Object | None, admitter: Admitter, found: Sequence[FieldError] = ()
+        self,
+        kind: Kind,
+        obj: Object,
+        old: Object | None,
+        admitter: Admitter,
+        found: Sequence[FieldError] = (),
+        *,
+        is_dry_run: bool = False,
     ) -> None:
         """Set the defaults of an object and validate it; `found` are errors that its request has besides."""
         if kind.is_custom and obj["kind"] != kind.kind:
             error = errors.invalid_field("kind", obj["kind"], f"must be {kind.kind}")
             raise invalid_error(obj["kind"], kind.group, obj["metadata"].get("name") or "", [error])
-        field_errors = [*found, *self._admission.set_defaults_and_validate(kind, obj, old, admitter.mutate)]
+        field_errors = self._admission.set_defaults_and_validate(
+            kind, obj, old, admitter.mutate, found=found, is_dry_run=is_dry_run
+        )
         if field_errors:
             raise errors.invalid_object(kind, obj["metadata"].get("name") or "", field_errors)
         if kind.resource_key == CRDS_RESOURCE_KEY:
