@@ -26,6 +26,8 @@ _SERVER_MANAGED_METADATA = frozenset(
 )
 
 
+_LISTS_BY_NAME = ("imagePullSecrets", "secrets")
+_FIRST_PHASES = {"Namespace": "Active", "PersistentVolumeClaim": "Pending"}
 _SET_BY_SERVER = {
     "Namespace": [("f:spec", "f:finalizers")],
     "Pod": [("f:spec", f"f:{name}") for name in ("priority", "preemptionPolicy")],
@@ -157,17 +159,25 @@ def _decode_entries(obj: Object, scope: WriteScope) -> list[ManagedFieldsEntry]:
 
 def _is_set_by_server(path: FieldPath, obj: Object) -> bool:
     """Return whether admission, allocation or encoding has likely set a field, which therefore has no manager."""
-    if len(path) == 1 and obj.get(path[0].removeprefix("f:"), "") in (0, "", None):
+    if len(path) == 1 and _is_zero(obj.get(path[0].removeprefix("f:"))):
         return True  # an empty object has this value, too
-    if path[0] == "f:status" and len(path) == 2 and obj["status"].get(path[1].removeprefix("f:"), "") == 0:
-        return True
+    if path[0] == "f:status" and len(path) == 2:
+        value = obj["status"].get(path[1].removeprefix("f:"))
+        return _is_zero(value) or (path[1] == "f:phase" and value == _FIRST_PHASES.get(obj["kind"]))
     if path[:2] == ("f:spec", "f:tolerations") and obj["kind"] == "Pod":
         tolerations = obj["spec"].get("tolerations") or ()
         return all(str(each.get("key")).startswith("node.kubernetes.io/") for each in tolerations)
-    return path[:2] in _SET_BY_SERVER.get(obj["kind"], ()) and obj["spec"].get(path[1].removeprefix("f:")) not in (
-        "None",
-        "PreferDualStack",
-    )  # only clients choose these
+    if path[:2] not in _SET_BY_SERVER.get(obj["kind"], ()):
+        return False
+    value = obj["spec"].get(path[1].removeprefix("f:"))
+    if obj["kind"] == "Namespace":
+        return bool(value == ["kubernetes"])
+    return value not in ("None", "PreferDualStack")  # only clients choose these
+
+
+def _is_zero(value: Any) -> bool:
+    """Return whether a field has the value that it has in Go if it is not set; optional booleans have none."""
+    return value is None or (value in (0, "") and value is not False)
 
 
 def _decode_entry(raw: Mapping[str, Any]) -> ManagedFieldsEntry:
@@ -252,8 +262,17 @@ def _builtin_schema(kind_name: str) -> MergeSchema:
         schema = load_kubernetes_schema(kind_name)
     except KeyError:
         return {}
+    _add_list_keys(schema)
     _add_key_defaults(schema)
     return schema
+
+
+def _add_list_keys(schema: Any) -> None:
+    """Add the keys of lists that the schema for validation does not have, because their items may lack the key."""
+    for name, inner in (schema.get("properties") or {}).items():
+        if name in _LISTS_BY_NAME and "x-kubernetes-list-type" not in inner:
+            inner |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+        _add_list_keys(inner)
 
 
 def _add_key_defaults(schema: Any) -> None:
