@@ -154,7 +154,7 @@ class GarbageCollector:
             self._remove_finalizer(transaction, record, ORPHAN_FINALIZER)
         elif FOREGROUND_FINALIZER in finalizers:
             self._process_foreground_deletion(transaction, record)
-        elif record.key.resource == NAMESPACES_RESOURCE_KEY and (obj.get("spec") or {}).get("finalizers"):
+        elif record.key.resource == NAMESPACES_RESOURCE_KEY:
             self._delete_namespace_content(transaction, record, obj)
         elif record.key.resource == CRDS_RESOURCE_KEY and CRD_CLEANUP_FINALIZER in finalizers:
             self._delete_custom_resources(transaction, record, obj)
@@ -181,7 +181,10 @@ class GarbageCollector:
         if content:
             self._delete_batch(transaction, record, content)
             return
-        namespace["spec"]["finalizers"] = []
+        others = [each for each in namespace["spec"].get("finalizers") or () if each != "kubernetes"]
+        if namespace["spec"].get("finalizers") and namespace["spec"]["finalizers"] == others:
+            return  # other programs remove them
+        namespace["spec"]["finalizers"] = others
         store_or_finish_deletion(transaction, NAMESPACES_RESOURCE_KEY, namespace)
 
     def _delete_custom_resources(self, transaction: Transaction, record: StoredObject, crd: Object) -> None:

@@ -18,10 +18,15 @@ class KindConversion:
     stored_resource: str
     stored_field_names: Mapping[str, str]
     """Stored field name by served field name."""
+    omitted_if_empty: frozenset[str] = frozenset()
+    """Served fields that are left out if they are empty, although the stored kind has them."""
 
     def to_served(self, stored: Object) -> Object:
         served_names = {stored_name: served_name for served_name, stored_name in self.stored_field_names.items()}
         renamed = {served_names.get(field, field): value for field, value in stored.items()}
+        for field in self.omitted_if_empty:
+            if not renamed.get(field, True):
+                del renamed[field]
         return {**renamed, "apiVersion": self.api_version}
 
     def to_stored(self, served: Object) -> Object:
@@ -47,6 +52,7 @@ EVENTS_CONVERSION: Final = KindConversion(
         "deprecatedLastTimestamp": "lastTimestamp",
         "deprecatedCount": "count",
     },
+    omitted_if_empty=frozenset({"reportingController", "reportingInstance"}),
 )
 
 

@@ -80,7 +80,9 @@ def remove_or_mark_terminating(
     # The policy of a later request replaces that of the first one, but not of pods, which terminate gracefully.
     if not current.is_terminating or resource != PODS_RESOURCE_KEY:
         _set_propagation_finalizer(metadata, options.propagation_policy)
-    if grace == 0 and not list_finalizers(resource, obj):
+    # The first deletion of a namespace only marks it, whatever finalizers it has.
+    is_marked = current.is_terminating or resource != NAMESPACES_RESOURCE_KEY
+    if grace == 0 and is_marked and not list_finalizers(resource, obj):
         last = current.decode()
         if resource == PODS_RESOURCE_KEY:
             _mark_terminating(last["metadata"], 0, now, is_first_request=not current.is_terminating)

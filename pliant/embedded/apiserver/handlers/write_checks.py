@@ -71,6 +71,9 @@ def check_and_prune(info: RequestInfo, obj: Object) -> list[str]:
     if info.name and name != info.name and (name or not is_apply):
         message = f"the name of the object ({name}) does not match the name on the URL ({info.name})"
         raise errors.bad_request(message)
+    if is_apply and info.subresource and "name" in metadata and not name:
+        message = f"the name of the object ({info.name} based on URL) was undeterminable: name must be provided"
+        raise errors.bad_request(message)
     mode = info.query_text("fieldValidation") or "Warn"
     unknown = kind.schema.prune(obj, keep_nulls=is_apply) if kind.schema is not None else []
     if unknown and is_apply:

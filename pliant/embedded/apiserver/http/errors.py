@@ -39,8 +39,8 @@ def already_exists(kind: Kind, name: str, *, is_terminating: bool = False, is_ge
 
 def precondition_failed(kind: Kind, name: str, detail: str) -> Conflict:
     """Return the Conflict of a deletion, in which API servers name the kind instead of the resource."""
-    title = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
-    details = {**_status_details(kind, name), "kind": kind.kind}
+    title = f"{kind.kind}.{kind.stored_group}" if kind.stored_group else kind.kind
+    details = {"name": name, "kind": kind.kind, **({"group": kind.stored_group} if kind.stored_group else {})}
     message = f'Operation cannot be fulfilled on {title} "{name}": {detail}'
     return Conflict(409, "Conflict", message, details=details)
 

@@ -14,6 +14,7 @@ from pliant.embedded.apiserver.admission.validation.names import (
 from pliant.embedded.apiserver.http.errors import forbidden_field, invalid_field, required_field, unsupported_value
 from pliant.embedded.schema import FieldError
 from pliant.embedded.storage.stored_objects import Object
+from pliant.errors import Forbidden
 from pliant.schemas.quantity import parse_quantity
 
 _ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
@@ -73,7 +74,20 @@ def validate_claim(claim: Object, old: Object | None) -> list[FieldError]:
     if old is not None and spec == old.get("spec"):
         return errors
     errors += _validate_spec(spec)
-    return errors if old is None else [*errors, *_validate_update(claim, old)]
+    if old is not None:
+        errors += _validate_update(claim, old)
+        if not errors:
+            _require_same_size(claim, old)
+    return errors
+
+
+def _require_same_size(claim: Object, old: Object) -> None:
+    """Raise `Forbidden` if a claim grows: no storage class allows it."""
+    if parse_quantity(_requested_size(claim["spec"]) or 0) > parse_quantity(_requested_size(old["spec"]) or 0):
+        name = claim["metadata"]["name"]
+        message = f'persistentvolumeclaims "{name}" is forbidden: only dynamically provisioned pvc can be resized and '
+        message += "the storageclass that provisions the pvc must support resize"
+        raise Forbidden(403, "Forbidden", message, details={"name": name, "kind": "persistentvolumeclaims"})
 
 
 def _validate_status(status: Object) -> Iterator[FieldError]:

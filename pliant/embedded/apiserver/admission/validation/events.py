@@ -55,7 +55,11 @@ def _validate_legacy(event: Object, controller_field: str) -> Iterator[FieldErro
 
 
 def _validate_new(event: Object) -> Iterator[FieldError]:
-    yield from validate_name("metadata.name", event["metadata"]["name"])
+    metadata = event["metadata"]
+    if metadata["name"]:
+        yield from validate_name("metadata.name", metadata["name"])
+    if metadata.get("generateName"):
+        yield from validate_name("metadata.generateName", metadata["generateName"].removesuffix("-"))
     if not event.get("eventTime"):
         yield required_field("eventTime")
     if event.get("type") not in ("Normal", "Warning"):
@@ -78,6 +82,7 @@ def _validate_series(event: Object) -> Iterator[FieldError]:
 def _validate_update(event: Object, old: Object) -> Iterator[FieldError]:
     for field in _IMMUTABLE:
         # Clients in Go leave out empty values that others send.
-        if (event.get(field) or None) != (old.get(field) or None):
+        is_changed = (event.get(field) or None) != (old.get(field) or None)
+        if is_changed or (field == "related" and ("related" in event) != ("related" in old)):
             name = "reportingController" if field == "reportingComponent" else field
             yield invalid_field(name, event.get(field), "field is immutable")
