@@ -19,7 +19,8 @@ _ADDRESSES = frozenset({"clusterIP", "clusterIPs"})
 _REASONS_WITH_MESSAGE = frozenset({"NotFound", "AlreadyExists", "Conflict"})
 """Reasons whose messages are compared; people read them, and other messages report how a program read its input."""
 _VALUES_OF_SERVER = re.compile(
-    r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<=record \()\d+|(?<=precondition \()\d+|(?<=object meta: )\d+"
+    r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+    r"|(?<=record \()\d+|(?<=precondition \()\d+|(?<=object meta: )\d+|(?<=in precondition: )\d+"
 )
 _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _AGE = re.compile(r"(\d+[smhd])+|<unknown>|<invalid>")

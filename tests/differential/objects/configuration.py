@@ -129,9 +129,7 @@ def make_claim_status(rng: random.Random) -> Fields:
 
 
 def make_namespace_spec(rng: random.Random) -> Fields:
-    return rng.choice(
-        ({}, {}, {"spec": {"finalizers": ["kubernetes"]}}, {"spec": {"finalizers": ["example.org/keep"]}})
-    )
+    return rng.choice(({}, {}, {"spec": {"finalizers": ["example.org/keep"]}}))
 
 
 def make_namespace_status(rng: random.Random) -> Fields:

@@ -65,6 +65,8 @@ class KindExample:
     def object_name(self, short: str) -> str:
         if self.kind == "CustomResourceDefinition":
             return f"gadgets.{RUN}.example.org"
+        if self.api_version == "events.k8s.io/v1":
+            return f"{short}-new"  # kube-apiserver ignores the managers of fields that wrote the event as core/v1
         return short if self.namespaced else f"{RUN}-{short}"
 
     def make(self, rng: random.Random, short: str) -> Fields:

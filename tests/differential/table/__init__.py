@@ -10,6 +10,8 @@ from tests.differential.table import (
     discovery,
     found,
     found_pods,
+    found_services,
+    found_small_kinds,
     found_workloads,
     kinds,
     lists,
@@ -34,6 +36,8 @@ SEQUENCES: dict[str, list[Step]] = {
         discovery,
         found,
         found_pods,
+        found_services,
+        found_small_kinds,
         found_workloads,
     )
     for name, steps in module.SEQUENCES.items()
