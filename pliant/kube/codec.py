@@ -143,8 +143,10 @@ def error_from_response(status: int, headers: Mapping[str, str], body: bytes) ->
     try:
         response = _decode_json(body, _StatusResponse)
     except ServerError:
-        # Proxies and load balancers respond in plain text.
-        response = _StatusResponse(message=body[:500].decode(errors="replace").strip())
+        # Proxies and load balancers respond in plain text, API servers if they do not serve a path.
+        text = body[:500].decode(errors="replace").strip()
+        is_unserved = status == 404 and text == "404 page not found"
+        response = _StatusResponse(message="the server could not find the requested resource" if is_unserved else text)
     error = make_api_error(status, response.reason, response.message, details=response.details)
     retry_after = next((value for name, value in headers.items() if name.lower() == "retry-after"), "")
     if retry_after.isdecimal():
