@@ -205,5 +205,5 @@ async def test_other_media_types_and_paths_are_refused(server: Served) -> None:
     reply, status = await server.call("GET", "/openapi/v2", accept="text/html")
     assert (reply.status, status["reason"]) == (406, "NotAcceptable")
     for path in ("/openapi/v2/pods", "/openapi", "/openapi/v3/apis//v1", "/openapi/v3/api/v2"):
-        reply, status = await server.call("GET", path, accept="*/*")
-        assert (reply.status, status["reason"]) == (404, "NotFound")
+        reply, text = await server.call("GET", path, accept="*/*")
+        assert (reply.status, text) == (404, b"404 page not found\n")

@@ -219,7 +219,7 @@ class DiscoveryHandler:
         if parts[0] == "openapi":
             document = await self._openapi.handle(request, parts)
             if document is None:
-                raise path_not_found()
+                raise path_not_found(is_in_builtin_group=False)
             return document
         if not (is_discovery or parts[0] in ("version", "")):
             return None
@@ -238,7 +238,8 @@ class DiscoveryHandler:
             return reply_with_etag(msgspec.json.encode(content), media_type)
         document = self._find_document(path_parts)
         if document is None:
-            raise path_not_found()
+            group = path_parts[1] if path_parts[0] == "apis" else ""
+            raise path_not_found(is_in_builtin_group=self._registry.is_builtin_group(group))
         return reply_with_etag(msgspec.json.encode(document), JSON_CONTENT_TYPE)
 
     def _find_document(self, path_parts: list[str]) -> dict[str, Any] | None:

@@ -32,6 +32,9 @@ class KindRegistry:
     def find_kind(self, api_version: str, kind: str) -> Kind | None:
         return self._by_kind.get((api_version, kind))
 
+    def is_builtin_group(self, group: str) -> bool:
+        return any(kind.group == group for kind in self._builtin)
+
     def kinds(self) -> Iterable[Kind]:
         return self._by_path.values()
 

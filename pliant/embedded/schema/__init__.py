@@ -14,6 +14,7 @@ from pliant.embedded.schema.defaults_and_pruning import Defaulter, Pruner, compi
 from pliant.embedded.schema.field_errors import (
     FieldError,
     FieldErrorType,
+    NotIntegerBuilder,
     Validator,
     format_reversed_path,
     invalid_error,
@@ -78,6 +79,9 @@ class Schema:
     def validate(self, obj: dict[str, Any]) -> list[FieldError]:
         errors = self._validator(obj) if self._validator is not None else None
         built = [error.build() for error in errors or ()]
+        if any(isinstance(each, NotIntegerBuilder) and each.segments[-1:] == ["status"] for each in errors or ()):
+            # API servers validate a status on its own, and report this error also at its root.
+            built.append(FieldError.of("status", FieldErrorType.INVALID, "", "a number in it must be an integer"))
         if not isinstance(obj.get("metadata"), dict) or any(_is_of_metadata(error) for error in built):
             return built
         return built + validate_metadata(obj.get("metadata") or {}, self._name_rule)

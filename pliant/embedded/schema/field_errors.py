@@ -76,6 +76,12 @@ class FieldErrorBuilder:
         return FieldError.of(path, self.error_type, self.value, self.detail.replace("{path}", path))
 
 
+class NotIntegerBuilder(FieldErrorBuilder):
+    """A number where an integer is required."""
+
+    __slots__ = ()
+
+
 ValidationResult = list[FieldErrorBuilder] | None
 Validator = Callable[[Any], ValidationResult]
 

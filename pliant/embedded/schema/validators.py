@@ -12,6 +12,7 @@ from typing import Any, Final
 from pliant.embedded.schema.field_errors import (
     FieldErrorBuilder,
     FieldErrorType,
+    NotIntegerBuilder,
     ValidationResult,
     Validator,
     invalid_value,
@@ -77,7 +78,8 @@ def _both_validators(first: Validator | None, second: Validator) -> Validator:
 
 def _type_error(value: Any, expected: str) -> list[FieldErrorBuilder]:
     found = _JSON_TYPE_NAMES.get(type(value), "unknown")
-    return [FieldErrorBuilder(FieldErrorType.TYPE, found, f'{{path}} in body must be of type {expected}: "{found}"')]
+    create = NotIntegerBuilder if type(value) is float and expected == "integer" else FieldErrorBuilder
+    return [create(FieldErrorType.TYPE, found, f'{{path}} in body must be of type {expected}: "{found}"')]
 
 
 def _type_validator(schema: Mapping[str, Any]) -> Validator | None:

@@ -63,7 +63,7 @@ def set_job_defaults(job: Object, old: Object | None) -> None:
 
 def validate_job(job: Object, old: Object | None) -> list[FieldError]:
     spec = job["spec"]
-    if old is not None and spec == old["spec"]:
+    if old is not None and spec == old["spec"] and job["metadata"]["uid"] == old["metadata"]["uid"]:
         return list(_validate_status_update(job, old))
     errors = [*_validate_generated_selector(job), *_validate_spec(spec), *_validate_hostnames(job)]
     if old is not None:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from pliant.embedded.apiserver.admission.plugins import AdmissionPlugins, Operation
-from pliant.embedded.apiserver.handlers.get_list import ObjectFilter
+from pliant.embedded.apiserver.handlers.get_list import ObjectFilter, require_known_list_version
 from pliant.embedded.apiserver.handlers.list_options import validate_list_options
 from pliant.embedded.apiserver.handlers.object_lifecycle import (
     NAMESPACES_RESOURCE_KEY,
@@ -60,6 +60,7 @@ async def delete_collection(store: Store, info: RequestInfo, plugins: AdmissionP
     selection = ObjectFilter.from_request(info)
     validate_list_options(info)
     options = parse_delete_options(info, _decode_options_body(info))
+    require_known_list_version(store.committed, info)
     version, records = store.committed.version, store.committed.list_objects(info.kind.resource_key, info.namespace)
     selected = [record for record in records if selection.matches(record)]
     warnings: list[str] = []

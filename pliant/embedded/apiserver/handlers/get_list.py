@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from pliant.embedded.apiserver.handlers.list_options import parse_limit, validate_list_options
+from pliant.embedded.apiserver.handlers.list_options import EVENTS_RESOURCE_KEY, parse_limit, validate_list_options
 from pliant.embedded.apiserver.http import errors
 from pliant.embedded.apiserver.http.negotiation import PARTIAL_METADATA, TABLE
 from pliant.embedded.apiserver.http.request_info import RequestInfo
@@ -30,6 +30,7 @@ class ObjectFilter:
     """The namespace and the selectors of a list or watch."""
 
     namespace: str
+    is_namespaced: bool
     label_selector: LabelSelector | None
     field_selector: FieldSelector | None
     has_only_indexed_fields: bool
@@ -44,6 +45,7 @@ class ObjectFilter:
         indexed = {"metadata.name", "metadata.namespace", *INDEXED_FIELDS.get(info.kind.resource_key, ())}
         return cls(
             namespace=info.namespace,
+            is_namespaced=info.kind.namespaced,
             label_selector=LabelSelector.parse(labels) if labels else None,
             field_selector=field_selector,
             has_only_indexed_fields=field_selector is None or all(term[0] in indexed for term in field_selector.terms),
@@ -61,12 +63,21 @@ class ObjectFilter:
         return self.field_selector.matches_object(record.decode())
 
     @property
+    def names_one_object(self) -> bool:
+        """Whether only the object of one key can match."""
+        has_name = self.field_selector is not None and self.field_selector.required_value("metadata.name") is not None
+        return has_name and bool(self.namespace or not self.is_namespaced)
+
+    @property
     def is_unfiltered(self) -> bool:
         return self.label_selector is None and self.field_selector is None
 
 
 def get_object(index: ObjectIndex, info: RequestInfo, now: datetime) -> Reply:
-    _require_known_version(index, info)
+    if info.kind.resource_key == EVENTS_RESOURCE_KEY:  # API servers do not read events from their cache
+        require_known_list_version(index, info)
+    else:
+        _require_known_version(index, info.requested_version)
     record = info.require_stored_object(index)
     if info.response_kind == TABLE:
         return json_response(render_table(info, [record], now))
@@ -79,7 +90,7 @@ def list_objects(index: ObjectIndex, info: RequestInfo, now: datetime) -> Reply 
     """Return the selected objects, or a page of them if the request has a limit."""
     object_filter = ObjectFilter.from_request(info)
     validate_list_options(info)
-    _require_known_version(index, info)
+    require_known_list_version(index, info)
     page = _select_page(index, info, object_filter)
     if info.response_kind == TABLE:
         content = render_table(info, page.records, now, str(page.resource_version))
@@ -110,15 +121,17 @@ def render_table(
 class _ListPage:
     records: Sequence[StoredObject]
     resource_version: int
+    has_more: bool
+    """Whether objects follow that were not compared with the selectors yet."""
     remaining_count: int
-    reports_remaining: bool
+    """How many objects follow, 0 if that is not known."""
 
     def list_metadata(self) -> dict[str, Any]:
         metadata: dict[str, Any] = {"resourceVersion": str(self.resource_version)}
-        if self.remaining_count:
+        if self.has_more:
             position = (self.resource_version, *self.records[-1].key[1:])
             metadata["continue"] = base64.urlsafe_b64encode(msgspec.json.encode(position)).decode()
-            if self.reports_remaining:
+            if self.remaining_count:
                 metadata["remainingItemCount"] = self.remaining_count
         return metadata
 
@@ -138,20 +151,22 @@ def _select_page(index: ObjectIndex, info: RequestInfo, object_filter: ObjectFil
         raise Gone(410, "Expired", message) from None
     if after is not None:
         records = records[bisect_right(records, after, key=lambda record: record.key[1:]) :]
+    selected = records
     if not object_filter.is_unfiltered:
-        records = [record for record in records if object_filter.matches(record)]
-    page = records[:limit] if limit else records
+        selected = [record for record in records if object_filter.matches(record)]
+    page = selected[:limit] if limit else selected
+    is_full = bool(limit) and len(page) == limit and not (object_filter.names_one_object and after is None)
     return _ListPage(
         records=page,
         resource_version=version,
-        remaining_count=len(records) - len(page),
-        reports_remaining=object_filter.is_unfiltered,
+        has_more=is_full and page[-1] is not records[-1],
+        remaining_count=len(records) - len(page) if object_filter.is_unfiltered else 0,
     )
 
 
 def _parse_exact_version(info: RequestInfo) -> int | None:
     is_exact = info.query_text("resourceVersionMatch") == "Exact"
-    return info.query_int("resourceVersion") if is_exact else None
+    return info.requested_version if is_exact else None
 
 
 def _decode_continue_token(token: str) -> tuple[int, tuple[str, str]]:
@@ -162,8 +177,16 @@ def _decode_continue_token(token: str) -> tuple[int, tuple[str, str]]:
     return version, (namespace, name)
 
 
-def _require_known_version(index: ObjectIndex, info: RequestInfo) -> None:
-    requested = info.query_int("resourceVersion")
+def require_known_list_version(index: ObjectIndex, info: RequestInfo) -> None:
+    """Raise an error if the version that a list requests is invalid, or newer than all others."""
+    try:
+        requested = info.requested_version
+    except ServerError as error:
+        raise errors.bad_request(f"invalid resource version: {error.message}") from None
+    _require_known_version(index, requested)
+
+
+def _require_known_version(index: ObjectIndex, requested: int | None) -> None:
     if requested is not None and requested > index.version:
         message = f"Too large resource version: {requested}, current: {index.version}"
         details = {"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]}

@@ -8,6 +8,7 @@ from pliant.embedded.schema import FieldError
 
 _EXACT, _NOT_OLDER = "Exact", "NotOlderThan"
 _MATCH = "resourceVersionMatch"
+EVENTS_RESOURCE_KEY = "/events"
 
 
 def validate_list_options(info: RequestInfo) -> None:
@@ -20,6 +21,8 @@ def validate_list_options(info: RequestInfo) -> None:
 
 def parse_limit(info: RequestInfo) -> int:
     """Return the size of a page, or 0 for all objects."""
+    if info.query_text("resourceVersion") == "0" and info.kind.resource_key != EVENTS_RESOURCE_KEY:
+        return 0  # API servers answer from their cache, of which they do not return pages
     if info.query_text("limit").startswith("-") and info.query_text("limit")[1:].isdecimal():
         return 0
     return info.query_int("limit") or 0

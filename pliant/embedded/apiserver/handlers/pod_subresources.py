@@ -15,7 +15,14 @@ from pliant.embedded.apiserver.handlers.object_lifecycle import (
     PODS_RESOURCE_KEY,
     remove_or_mark_terminating,
 )
-from pliant.embedded.apiserver.http.errors import bad_request, conflict, namespace_not_found, not_found, require_type
+from pliant.embedded.apiserver.http.errors import (
+    bad_request,
+    conflict,
+    namespace_not_found,
+    not_found,
+    require_type,
+    unexpected_error,
+)
 from pliant.embedded.apiserver.http.request_body import decode_object_body, object_field
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import created_status_response
@@ -30,13 +37,14 @@ from pliant.runtime.clock import Clock
 async def bind_pod(store: Store, info: RequestInfo, plugins: AdmissionPlugins, clock: Clock) -> Reply:
     """Assign a pod to a node; raise `Conflict` if it already has one."""
     body = decode_object_body(info.request)
-    name = info.name or object_field(body, "metadata").get("name")
-    node = object_field(body, "target").get("name")
+    given, target = object_field(body, "metadata").get("name") or "", object_field(body, "target")
+    name, node = info.name or given, target.get("name") or ""
+    if not (isinstance(given, str) and isinstance(node, str)):
+        raise bad_request("metadata.name, target.name: Invalid value: must be strings")
 
     def bind(transaction: Transaction) -> None:
         _require_namespace(transaction, info)
-        if not (isinstance(name, str) and name and isinstance(node, str) and node):
-            raise bad_request("metadata.name, target.name: Required value: must be strings")
+        _check_binding(name, given, target)
         current = transaction.get(ObjectKey(PODS_RESOURCE_KEY, info.namespace, name))
         if current is None:
             raise not_found(info.kind, name)
@@ -54,6 +62,20 @@ async def bind_pod(store: Store, info: RequestInfo, plugins: AdmissionPlugins, c
 
     await store.run_transaction(bind, dry_run=info.is_dry_run)
     return created_status_response()
+
+
+def _check_binding(name: str, given: str, target: Object) -> None:
+    if not name:
+        raise bad_request("Name parameter required.")
+    if name != given:
+        raise bad_request("name in URL does not match name in Binding object")
+    problems = []
+    if target.get("kind") not in (None, "", "Node"):
+        problems.append(f'target.kind: Unsupported value: "{target["kind"]}": supported values: "Node", "<empty>"')
+    if not target.get("name"):
+        problems.append("target.name: Required value")
+    if problems:
+        raise unexpected_error(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
 
 
 async def evict_pod(store: Store, info: RequestInfo, plugins: AdmissionPlugins, clock: Clock) -> Reply:

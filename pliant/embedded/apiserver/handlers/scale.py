@@ -7,7 +7,7 @@ from typing import Any
 from pliant.embedded.apiserver.admission.validation.scale_fields import get_field_at
 from pliant.embedded.apiserver.handlers.write_checks import validate_write_options
 from pliant.embedded.apiserver.handlers.writes import ObjectWriter
-from pliant.embedded.apiserver.http.errors import bad_request, conflict, invalid_patch, path_not_found
+from pliant.embedded.apiserver.http.errors import bad_request, conflict, internal_error, invalid_patch, path_not_found
 from pliant.embedded.apiserver.http.request_body import decode_object_body, object_field
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import json_response
@@ -17,7 +17,6 @@ from pliant.embedded.registry.kinds import Kind, ScaleFieldPaths
 from pliant.embedded.schema import deep_copy
 from pliant.embedded.storage.object_index import ObjectIndex
 from pliant.embedded.storage.stored_objects import Object
-from pliant.errors import ServerError
 from pliant.kube.transport.base import Reply
 
 
@@ -25,8 +24,7 @@ def get_scale(index: ObjectIndex, info: RequestInfo) -> Reply:
     obj, paths = info.require_stored_object(index).decode(), _scale_paths(info.kind)
     if get_field_at(obj, paths.spec_replicas) is None:
         detail = f'the spec replicas field "{paths.spec_replicas}" does not exist'
-        message, details = f"Internal error occurred: {detail}", {"causes": [{"message": detail}]}
-        raise ServerError(500, "InternalError", message, details=details)
+        raise internal_error(detail)
     return json_response(to_scale(info.kind, obj))
 
 

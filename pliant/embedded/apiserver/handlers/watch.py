@@ -31,7 +31,8 @@ def open_watch(index: ObjectIndex, info: RequestInfo, clock: Clock) -> StreamRep
     """Start a watch; raise `Gone` when the history no longer contains the requested resource version."""
     selection = ObjectFilter.from_request(info)
     validate_list_options(info)
-    requested = info.query_int("resourceVersion") or 0
+    info.query_int("timeoutSeconds")  # its error comes first
+    requested = info.requested_version or 0
     wants_initial_state = _wants_initial_state(info, requested)
     since = index.version if wants_initial_state else requested
     if since > index.version:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pliant.embedded.apiserver.http import errors
 from pliant.embedded.apiserver.http.request_info import RequestInfo
-from pliant.embedded.apiserver.patch.managed_fields import merge_schema
 from pliant.embedded.apiserver.patch.server_side_apply import is_apply_patch
-from pliant.embedded.apiserver.patch.typed_configurations import find_type_problem
 from pliant.embedded.apiserver.protobuf.typed_objects import read_typed_object
 from pliant.embedded.apiserver.protobuf.typed_values import TypeMismatch
-from pliant.embedded.schema import FieldError, FieldErrorType
+from pliant.embedded.registry.kinds import Kind
+from pliant.embedded.schema import FieldError, FieldErrorType, invalid_error
 from pliant.embedded.storage.stored_objects import Object
 from pliant.errors import BadRequest
 from pliant.kube.transport.base import STRATEGIC_MERGE_PATCH
@@ -50,58 +49,72 @@ def _validate_field_manager(name: str) -> list[FieldError]:
 
 def check_and_prune(info: RequestInfo, obj: Object) -> list[str]:
     """Check type and name of an object, remove unknown fields, and return the warnings about them."""
-    kind, is_apply = info.kind, is_apply_patch(info)
+    kind, is_patch = info.kind, info.request.method == "PATCH"
     _check_type(info, obj)
-    if is_apply and (problem := find_type_problem(obj, merge_schema(kind), is_builtin=not kind.is_custom)):
-        raise errors.bad_request(f"failed to create typed patch object: {problem}")
-    if not is_apply:  # what a manager applies keeps its empty fields, which it then owns; it is read when it is merged
-        read_typed(info, obj)
+    read_typed(info, obj)
     if obj.get("metadata") is None:
         obj["metadata"] = {}
     metadata = obj["metadata"]
-    if not isinstance(metadata, dict) and info.request.method == "PATCH" and not is_apply:
+    if not isinstance(metadata, dict) and is_patch:
         raise errors.invalid_patch("metadata must be an object")
     if not isinstance(metadata, dict):
         raise errors.bad_request("metadata must be an object")
     metadata.pop("managedFields", None)
-    if info.namespace and metadata.get("namespace") not in (None, "", info.namespace):
-        message = "the namespace of the provided object does not match the namespace sent on the request"
-        raise errors.bad_request(message)
-    name = metadata.get("name") or ""
-    if info.name and name != info.name and (name or not is_apply):
-        message = f"the name of the object ({name}) does not match the name on the URL ({info.name})"
-        raise errors.bad_request(message)
-    if is_apply and info.subresource and "name" in metadata and not name:
-        message = f"the name of the object ({info.name} based on URL) was undeterminable: name must be provided"
-        raise errors.bad_request(message)
+    require_matching_name(info, metadata)
+    if obj.get("apiVersion") in (None, ""):  # only a patch of a custom object can remove it
+        raise errors.internal_error("Object 'apiVersion' is missing in 'object has no apiVersion field'")
     mode = info.query_text("fieldValidation") or "Warn"
-    unknown = kind.schema.prune(obj, keep_nulls=is_apply) if kind.schema is not None else []
-    if unknown and is_apply:
-        raise errors.undeclared_fields_error(unknown)
-    if unknown and mode == "Strict" and info.request.method == "PATCH":
+    unknown = kind.schema.prune(obj) if kind.schema is not None else []
+    if unknown and mode == "Strict" and is_patch:
         raise errors.invalid_patch("strict decoding error: " + errors.unknown_fields_text(unknown))
     if unknown and mode == "Strict":
         raise errors.unknown_fields_error(kind, unknown)
     return [f'unknown field "{field}"' for field in unknown] if mode == "Warn" else []
 
 
+def require_matching_name(info: RequestInfo, metadata: Object) -> None:
+    """Raise `BadRequest` unless an object has the name of the path, and its namespace or none."""
+    if info.namespace and metadata.get("namespace") not in (None, "", info.namespace):
+        message = "the namespace of the provided object does not match the namespace sent on the request"
+        raise errors.bad_request(message)
+    name = metadata.get("name") or ""
+    if info.name and name != info.name:
+        message = f"the name of the object ({name}) does not match the name on the URL ({info.name})"
+        raise errors.bad_request(message)
+
+
 def _check_type(info: RequestInfo, obj: Object) -> None:
-    """Check apiVersion and kind; the kind of a custom object is checked when the object is validated."""
-    kind, is_apply = info.kind, is_apply_patch(info)
-    is_patch = info.request.method == "PATCH" and not is_apply
+    """Check apiVersion and kind; the type of a patched custom object is checked when the object is validated."""
+    kind, is_patch = info.kind, info.request.method == "PATCH"
     if is_patch and not kind.is_custom:
         _read_patched_type(info, obj)
-    elif not kind.is_custom and not is_apply:  # built-in kinds may leave out their type, which the path contains
+    elif not kind.is_custom:  # built-in kinds may leave out their type, which the path contains
         for field, value in (("kind", kind.kind), ("apiVersion", kind.api_version)):
             if obj.get(field) in (None, ""):
                 obj[field] = value
-    is_deferred = kind.is_custom and not is_apply and obj.get("kind") and isinstance(obj["kind"], str)
+    given = obj
+    if kind.is_custom and isinstance(obj.get("kind"), str) and obj["kind"]:
+        given = {**obj, "kind": kind.kind}
+        if is_patch and isinstance(obj.get("apiVersion") or "", str):
+            given["apiVersion"] = kind.api_version
     try:
-        errors.require_type({**obj, "kind": kind.kind} if is_deferred else obj, kind.api_version, kind.kind)
+        errors.require_type(given, kind.api_version, kind.kind)
     except BadRequest as error:
         if is_patch:
             raise errors.invalid_patch(error.message) from None
         raise
+
+
+def require_type_of_path(kind: Kind, obj: Object) -> None:
+    """Raise `Invalid` unless a custom object has the type of its path."""
+    found = [
+        errors.invalid_field(field, obj[field], f"must be {expected}")
+        for field, expected in (("kind", kind.kind), ("apiVersion", kind.api_version))
+        if obj[field] != expected
+    ]
+    if found:
+        group = kind.group if obj["apiVersion"] == kind.api_version else str(obj["apiVersion"]).rpartition("/")[0]
+        raise invalid_error(obj["kind"], group, obj["metadata"].get("name") or "", found)
 
 
 def _read_patched_type(info: RequestInfo, obj: Object) -> None:
@@ -115,7 +128,7 @@ def _read_patched_type(info: RequestInfo, obj: Object) -> None:
         for field, value in (("kind", kind.kind), ("apiVersion", kind.api_version)):
             if isinstance(obj.get(field) or "", str):
                 obj[field] = value
-    elif not obj.get("apiVersion"):
+    elif obj.get("apiVersion") in (None, ""):
         message = f"the name of the object ({info.name} based on URL) was undeterminable: name must be provided"
         raise errors.bad_request(message)
 
@@ -126,7 +139,7 @@ def read_typed(info: RequestInfo, obj: Object) -> None:
     try:
         read_typed_object(kind.api_version, kind.kind, obj)
     except TypeMismatch as error:
-        if info.request.method == "PATCH" and not is_apply_patch(info):
+        if info.request.method == "PATCH":
             raise errors.invalid_patch(str(error)) from None
         problem = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {error}'
         raise errors.bad_request(problem) from None

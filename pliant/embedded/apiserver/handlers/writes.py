@@ -9,6 +9,7 @@ from pliant.embedded.apiserver.admission.admission import CRDS_RESOURCE_KEY, Adm
 from pliant.embedded.apiserver.admission.plugins import ADMIT_ALL, AdmissionPlugins, Admitter, Operation
 from pliant.embedded.apiserver.admission.priority_classes import set_pod_priority
 from pliant.embedded.apiserver.authorization.write_authorizer import WriteAuthorizer
+from pliant.embedded.apiserver.handlers.apply_checks import check_configuration, read_merged
 from pliant.embedded.apiserver.handlers.object_identities import ObjectIdentities
 from pliant.embedded.apiserver.handlers.object_lifecycle import (
     NAMESPACES_RESOURCE_KEY,
@@ -16,18 +17,22 @@ from pliant.embedded.apiserver.handlers.object_lifecycle import (
     store_if_changed,
 )
 from pliant.embedded.apiserver.handlers.preconditions import (
-    drop_applied_version,
+    is_version,
+    parse_resource_version,
     require_active_namespace,
     require_no_uid,
     require_preconditions,
-    require_version_number,
 )
 from pliant.embedded.apiserver.handlers.protected_fields import (
     OVERWRITTEN_METADATA,
     drop_unset_metadata,
     restore_protected_fields,
 )
-from pliant.embedded.apiserver.handlers.write_checks import check_and_prune, read_typed, validate_write_options
+from pliant.embedded.apiserver.handlers.write_checks import (
+    check_and_prune,
+    require_type_of_path,
+    validate_write_options,
+)
 from pliant.embedded.apiserver.http import errors
 from pliant.embedded.apiserver.http.request_body import decode_object_body
 from pliant.embedded.apiserver.http.request_info import RequestInfo
@@ -36,7 +41,7 @@ from pliant.embedded.apiserver.patch.patches import apply_patch, read_patch
 from pliant.embedded.apiserver.patch.server_side_apply import ApplyRequest, is_apply_patch, with_updated_managed_fields
 from pliant.embedded.registry.crds import established_status
 from pliant.embedded.registry.kinds import Kind
-from pliant.embedded.schema import FieldError, invalid_error
+from pliant.embedded.schema import FieldError
 from pliant.embedded.storage.store import Store, Transaction
 from pliant.embedded.storage.stored_objects import Object, ObjectKey, StoredObject
 from pliant.kube.transport.base import MERGE_PATCH, Reply
@@ -107,6 +112,7 @@ class ObjectWriter:
     ) -> StoredObject:
         self._authorizer.require_create(info)
         require_no_uid(info, obj)
+        parse_resource_version(obj["metadata"])
         if not info.is_dry_run:
             obj["metadata"].pop("resourceVersion", None)
         admitter = self._plugins.admitter(info, transaction, Operation.CREATE, obj=obj, warnings=warnings)
@@ -174,7 +180,10 @@ class ObjectWriter:
         old = info.kind.to_served(current.decode())
         new = update_function(old)
         found = require_preconditions(info, old, new, allow_unconditional=allow_missing_resource_version)
+        uid = new["metadata"].get("uid")
         new = with_updated_managed_fields(info, old, restore_protected_fields(info, old, new), self._clock.now())
+        if found and not info.subresource:  # the validators also see the UID that is refused
+            new["metadata"]["uid"] = uid
         admitter = self._update_admitter(info, transaction, current, new, warnings, to_admitted)
         record = self.replace_object(transaction, info.kind, current, new, admitter, found)
         self._authorizer.check_object(transaction, info, new, old)
@@ -184,35 +193,24 @@ class ObjectWriter:
         if info.subresource:
             info.require_stored_object(self._store.committed)
         apply_request = ApplyRequest.from_request(info, self._clock.now())
-        warnings = check_and_prune(info, apply_request.desired)
+        warnings: list[str] = []
 
         def apply(transaction: Transaction) -> tuple[int, StoredObject]:
             current = transaction.get(info.key)
             if current is None and info.subresource:  # deleted in the meantime
                 raise errors.not_found(info.kind, info.name)
             if current is None:
-                self._authorizer.require_create(info)
-                new = apply_request.new_object()
-                if uid := new["metadata"].get("uid"):
-                    detail = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-                    raise errors.conflict(info.kind, info.name, detail)
-                require_version_number(new)
-                if not info.is_dry_run:
-                    new["metadata"].pop("resourceVersion", None)
-                if not new["metadata"].get("name"):
-                    raise errors.bad_request(f"the name of the object ({info.name} based on URL) was undeterminable")
-                drop_applied_version(new["metadata"])
-                read_typed(info, new)
-                admitter = self._plugins.admitter(info, transaction, Operation.CREATE, obj=new, warnings=warnings)
-                record = self.add_object(transaction, info.kind, info.namespace, new, admitter)
-                self._authorizer.check_object(transaction, info, new, None)
-                return 201, record
+                return 201, self._create_by_apply(transaction, apply_request, warnings)
+            check_configuration(info, apply_request.desired)
             old = info.kind.to_served(current.decode())
             new, managed_fields = apply_request.merge_into(old)
-            read_typed(info, new)
+            read_merged(info, apply_request.desired, new)
             found = require_preconditions(info, old, new, allow_unconditional=True)
+            uid = new["metadata"].get("uid")
             new = restore_protected_fields(info, old, new)
             new["metadata"] = {**new["metadata"], "managedFields": managed_fields}
+            if found and not info.subresource:
+                new["metadata"]["uid"] = uid
             admitter = self._update_admitter(info, transaction, current, new, warnings)
             record = self.replace_object(transaction, info.kind, current, new, admitter, found)
             self._authorizer.check_object(transaction, info, new, old)
@@ -220,6 +218,24 @@ class ObjectWriter:
 
         status, record = await self._store.run_transaction(apply, dry_run=info.is_dry_run)
         return _write_response(info, record, warnings, status)
+
+    def _create_by_apply(
+        self, transaction: Transaction, apply_request: ApplyRequest, warnings: list[str]
+    ) -> StoredObject:
+        info = apply_request.info
+        self._authorizer.require_create(info)
+        check_configuration(info, apply_request.desired)
+        new = apply_request.new_object()
+        read_merged(info, apply_request.desired, new)
+        if uid := new["metadata"].get("uid"):
+            detail = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            raise errors.conflict(info.kind, info.name, detail)
+        parse_resource_version(new["metadata"])
+        new["metadata"].pop("resourceVersion", None)
+        admitter = self._plugins.admitter(info, transaction, Operation.CREATE, obj=new, warnings=warnings)
+        record = self.add_object(transaction, info.kind, info.namespace, new, admitter)
+        self._authorizer.check_object(transaction, info, new, None)
+        return record
 
     def _update_admitter(
         self,
@@ -257,10 +273,10 @@ class ObjectWriter:
         if kind.has_status:
             obj.pop("status", None)
         self._admit(kind, obj, None, admitter, found, is_dry_run=transaction.is_dry_run)
-        if version.isdecimal() and int(version) and not transaction.is_dry_run:
-            raise errors.bad_request("resourceVersion should not be set on objects to be created")
-        if version.isdecimal() and transaction.is_dry_run:
+        if version and transaction.is_dry_run:
             metadata["resourceVersion"] = version
+        elif is_version(version):
+            raise errors.unexpected_error("resourceVersion should not be set on objects to be created")
         existing = transaction.get(ObjectKey(kind.resource_key, namespace, metadata["name"]))
         if existing is not None:
             raise errors.already_exists(
@@ -298,9 +314,8 @@ class ObjectWriter:
         is_dry_run: bool = False,
     ) -> None:
         """Set the defaults of an object and validate it; `found` are errors that its request has besides."""
-        if kind.is_custom and obj["kind"] != kind.kind:
-            error = errors.invalid_field("kind", obj["kind"], f"must be {kind.kind}")
-            raise invalid_error(obj["kind"], kind.group, obj["metadata"].get("name") or "", [error])
+        if kind.is_custom:
+            require_type_of_path(kind, obj)
         field_errors = self._admission.set_defaults_and_validate(
             kind, obj, old, admitter.mutate, found=found, is_dry_run=is_dry_run
         )

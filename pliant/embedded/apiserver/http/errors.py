@@ -9,8 +9,9 @@ import msgspec
 
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.schema import FieldError, FieldErrorType, invalid_error
-from pliant.errors import AlreadyExists, ApiError, BadRequest, Conflict, Forbidden, Invalid, NotFound
+from pliant.errors import AlreadyExists, ApiError, BadRequest, Conflict, Forbidden, Invalid, NotFound, ServerError
 
+_MAX_VERSION_DIGITS = 40
 _VERBS = {"GET": "List", "POST": "Create", "PUT": "Update", "PATCH": "Patch", "DELETE": "Delete"}
 
 
@@ -22,7 +23,13 @@ def namespace_not_found(name: str) -> NotFound:
     return NotFound(404, "NotFound", f'namespaces "{name}" not found', details={"name": name, "kind": "namespaces"})
 
 
-def path_not_found() -> NotFound:
+class PageNotFound(NotFound):
+    """404 in plain text, with which API servers answer about groups that are not built in."""
+
+
+def path_not_found(*, is_in_builtin_group: bool = True) -> NotFound:
+    if not is_in_builtin_group:
+        return PageNotFound(404, "NotFound", "404 page not found")
     return NotFound(404, "NotFound", "the server could not find the requested resource")
 
 
@@ -76,6 +83,27 @@ def bad_request(message: str) -> BadRequest:
     return BadRequest(400, "BadRequest", message)
 
 
+def unexpected_error(message: str) -> ServerError:
+    """Return an error of a request for which API servers have no code of its own."""
+    return ServerError(500, "", message)
+
+
+def internal_error(problem: str) -> ServerError:
+    message = f"Internal error occurred: {problem}"
+    return ServerError(500, "InternalError", message, details={"causes": [{"message": problem}]})
+
+
+def parse_version(field: str, text: str) -> int:
+    """Parse a resourceVersion; raise the error of API servers for one that is not a number of 64 bits."""
+    if not (text.isascii() and text.isdecimal()):
+        problem = "invalid syntax"
+    elif len(text) > _MAX_VERSION_DIGITS or int(text) >= 2**64:
+        problem = "value out of range"
+    else:
+        return int(text)
+    raise unexpected_error(f'{field}: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": {problem}')
+
+
 def require_type(obj: Mapping[str, Any], api_version: str, kind: str) -> None:
     """Raise `BadRequest` unless an object has the expected apiVersion and kind."""
     for field, title in (("kind", "Kind"), ("apiVersion", "apiVersion")):
@@ -96,12 +124,6 @@ def unknown_fields_error(kind: Kind, fields: Sequence[str]) -> BadRequest:
 
 def unknown_fields_text(fields: Sequence[str]) -> str:
     return ", ".join(f'unknown field "{field}"' for field in fields)
-
-
-def undeclared_fields_error(fields: Sequence[str]) -> BadRequest:
-    """Return the error for fields in an apply configuration that the schema does not have."""
-    names = ", ".join(f".{field}: field not declared in schema" for field in fields)
-    return bad_request(f"failed to create typed patch object: {names}")
 
 
 def method_not_allowed(message: str = "the server does not allow this method on the requested resource") -> ApiError:

@@ -13,6 +13,7 @@ from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.storage.object_index import ObjectIndex
 from pliant.embedded.storage.store import Transaction
 from pliant.embedded.storage.stored_objects import ObjectKey, StoredObject
+from pliant.errors import NotFound
 from pliant.kube.transport.base import Request
 
 TRUE_QUERY_VALUES = frozenset({"1", "t", "T", "TRUE", "true", "True"})
@@ -67,6 +68,12 @@ class RequestInfo:
         return int(text)
 
     @property
+    def requested_version(self) -> int | None:
+        """The resourceVersion in the query, None if it is absent."""
+        text = self.query_text("resourceVersion")
+        return errors.parse_version("resourceVersion", text) if text else None
+
+    @property
     def is_dry_run(self) -> bool:
         dry_run = self.query_text("dryRun")
         if dry_run not in ("", "All"):
@@ -88,7 +95,7 @@ def parse_request_path(registry: KindRegistry, request: Request, user: UserInfo 
     elif parts[0] == "apis" and len(parts) > 1:
         group, rest = parts[1], parts[2:]
     else:
-        raise errors.path_not_found()
+        raise errors.path_not_found(is_in_builtin_group=False)
     version, rest = (rest[0], rest[1:]) if rest else ("", [])
     namespace = ""
     if len(rest) >= 3 and rest[0] == "namespaces" and registry.find_resource(group, version, rest[2]) is not None:
@@ -96,11 +103,18 @@ def parse_request_path(registry: KindRegistry, request: Request, user: UserInfo 
     proxied_path = tuple(rest[3:]) if rest[2:3] == ["proxy"] else ()
     rest = rest[: len(rest) - len(proxied_path)]
     if not 1 <= len(rest) <= 3:
-        raise errors.path_not_found()
+        raise _not_served_error(registry, group)
     plural, name, subresource = (*rest, "", "")[:3]
     kind = registry.find_resource(group, version, plural)
-    if kind is None or (subresource and subresource not in kind.subresources):
-        raise errors.path_not_found()
-    if bool(namespace) != kind.namespaced and (namespace or name):
-        raise errors.path_not_found()
+    if kind is None:
+        raise _not_served_error(registry, group)
+    is_write = request.method not in ("GET", "HEAD")
+    if bool(namespace) != kind.namespaced and (namespace or name or (kind.is_custom and is_write)):
+        raise _not_served_error(registry, group)
+    if subresource and subresource not in kind.subresources:
+        raise errors.not_found(kind, name) if kind.is_custom else errors.path_not_found()
     return RequestInfo(kind, namespace, name, subresource, request, user, proxied_path)
+
+
+def _not_served_error(registry: KindRegistry, group: str) -> NotFound:
+    return errors.path_not_found(is_in_builtin_group=registry.is_builtin_group(group))

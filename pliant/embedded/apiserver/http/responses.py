@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from pliant.embedded.apiserver.http.errors import PageNotFound
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.storage.stored_objects import StoredObject
 from pliant.errors import ApiError
@@ -14,6 +15,7 @@ from pliant.kube.transport.base import Reply
 
 # Larger writes block the event loop while TLS encrypts them, above all if many clients get a list in the same round.
 _RESPONSE_CHUNK_BYTES = 64 * 1024
+_NO_SNIFF = {"X-Content-Type-Options": "nosniff"}
 _encode = msgspec.json.Encoder().encode
 
 
@@ -27,6 +29,9 @@ def created_status_response() -> Reply:
 
 
 def error_response(error: ApiError) -> Reply:
+    if isinstance(error, PageNotFound):
+        body = f"{error.message}\n".encode()
+        return Reply(status=error.status, body=body, content_type="text/plain; charset=utf-8", headers=_NO_SNIFF)
     headers = {"Retry-After": str(int(error.retry_after))} if error.retry_after is not None else {}
     return json_response(status_from_error(error), error.status, headers)
 

@@ -142,6 +142,8 @@ def format_field_path(path: FieldPath) -> str:
             text += f".{value}"
         elif kind == "v":
             text += f"[={value}]"
+        elif kind == "i":
+            text += f"[{value}]"
         else:
             keys = msgspec.json.decode(value)
             text += "[" + ",".join(f"{key}={_encode(each).decode()}" for key, each in keys.items()) + "]"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from pliant.embedded.apiserver.http.errors import bad_request
 from pliant.embedded.apiserver.http.request_body import decode_object_body
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.patch import managed_fields
@@ -35,8 +34,6 @@ class ApplyRequest:
     @classmethod
     def from_request(cls, info: RequestInfo, now: datetime) -> ApplyRequest:
         desired = decode_object_body(info.request)
-        if isinstance(desired.get("metadata"), dict) and desired["metadata"].get("managedFields"):
-            raise bad_request("metadata.managedFields must be nil")
         scope = WriteScope.for_endpoint(info.kind, info.subresource)
         return cls(desired=desired, info=info, scope=scope, now=now, force=info.query_bool("force"))
 

@@ -2,65 +2,121 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
-from pliant.embedded.apiserver.patch.field_sets import MergeSchema, field_schema, list_item_path_element
+import msgspec
 
-_SCALAR_TYPES: Final[dict[str, tuple[type, ...]]] = {
-    "string": (str,),
-    "boolean": (bool,),
-    "integer": (int, float),
-    "number": (int, float),
+from pliant.embedded.apiserver.patch.field_sets import (
+    FieldPath,
+    MergeSchema,
+    field_schema,
+    format_field_path,
+    list_item_path_element,
+)
+
+_MAX_VALUE_CHARACTERS: Final = 60
+_SCALARS: Final = (str, int, float, bool)
+_EXPECTED: Final[dict[str, tuple[str, tuple[type, ...]]]] = {
+    "object": ("map", (dict,)),
+    "array": ("list", (list,)),
+    "string": ("string", (str,)),
+    "boolean": ("boolean", (bool,)),
+    "integer": ("numeric (int or float)", (int, float)),
+    "number": ("numeric (int or float)", (int, float)),
 }
-_NAMES: Final = {
-    "object": "map",
-    "array": "list",
-    "integer": "numeric (int or float)",
-    "number": "numeric (int or float)",
-}
+_ANY_SCALAR: Final = ("any scalar", _SCALARS)
+_TYPE_FIELDS: Final = ("apiVersion", "kind")
+_EMBEDDED_FIELDS: Final = (*_TYPE_FIELDS, "metadata")
 
 
-def find_type_problem(value: Any, schema: MergeSchema, path: str = "", *, is_builtin: bool) -> str:
-    """Return the first problem of a value, with its path; empty if its types are those of the schema.
+def find_type_problems(
+    value: Any, schema: MergeSchema, path: FieldPath = (), *, is_builtin: bool, keeps_unknown: bool = False
+) -> Iterator[str]:
+    """Yield the problems of a value, with their paths: wrong types, undeclared fields, and items without distinct keys.
 
     In built-in kinds, a required field has an empty value by default.
     """
-    expected = schema.get("type")
-    if value is None or expected is None or schema.get("x-kubernetes-int-or-string"):
-        return ""
-    types = {"object": (dict,), "array": (list,)}.get(expected) or _SCALAR_TYPES[expected]
-    if type(value) not in types:
-        return f"{path or '.'}: expected {_NAMES.get(expected, expected)}"
+    if value is None:
+        return
+    if (expected := _expected_types(schema)) is not None:
+        name, types = expected
+        if type(value) not in types:
+            yield f"{format_field_path(path) or '.'}: expected {name}, got {_shorten(value)}"
+            return
+    keeps_unknown = keeps_unknown or bool(schema.get("x-kubernetes-preserve-unknown-fields"))
     if isinstance(value, dict):
-        found = (_find_field_problem(name, inner, schema, path, is_builtin=is_builtin) for name, inner in value.items())
-        return next(filter(None, found), "")
-    return _find_list_problem(value, schema, path, is_builtin=is_builtin) if isinstance(value, list) else ""
+        for field, inner in value.items():
+            if _is_undeclared(field, schema, path) and not keeps_unknown:
+                yield f"{format_field_path((*path, f'f:{field}'))}: field not declared in schema"
+                continue
+            is_metadata = not path and field == "metadata"
+            yield from find_type_problems(
+                inner,
+                field_schema(schema, field),
+                (*path, f"f:{field}"),
+                is_builtin=is_builtin or is_metadata,
+                keeps_unknown=keeps_unknown and not is_metadata,
+            )
+    elif isinstance(value, list):
+        yield from _find_list_problems(value, schema, path, is_builtin=is_builtin, keeps_unknown=keeps_unknown)
 
 
-def _find_field_problem(name: str, value: Any, schema: MergeSchema, path: str, *, is_builtin: bool) -> str:
-    is_metadata = not path and name == "metadata"
-    return find_type_problem(value, field_schema(schema, name), f"{path}.{name}", is_builtin=is_builtin or is_metadata)
+def _expected_types(schema: MergeSchema) -> tuple[str, tuple[type, ...]] | None:
+    """Return the name and the types of the values that a field can have, or None if it can have all."""
+    expected = schema.get("type")
+    if schema.get("x-kubernetes-int-or-string"):
+        return None
+    if expected is None:
+        return _ANY_SCALAR if "pattern" in schema else None  # a quantity
+    if expected == "string" and schema.get("format") not in (None, "", "byte"):
+        return _ANY_SCALAR
+    return _EXPECTED[expected]
 
 
-def _find_list_problem(items: list[Any], schema: MergeSchema, path: str, *, is_builtin: bool) -> str:
+def _is_undeclared(field: str, schema: MergeSchema, path: FieldPath) -> bool:
+    declared = schema.get("properties")
+    if not declared or field in declared or schema.get("additionalProperties"):
+        return False
+    if schema.get("x-kubernetes-embedded-resource") and field in _EMBEDDED_FIELDS:
+        return False
+    return bool(path) or field not in _TYPE_FIELDS
+
+
+def _find_list_problems(
+    items: list[Any], schema: MergeSchema, path: FieldPath, *, is_builtin: bool, keeps_unknown: bool
+) -> Iterator[str]:
     inner = schema.get("items") or {}
-    for index, item in enumerate(items):
-        if problem := find_type_problem(item, inner, f"{path}[{index}]", is_builtin=is_builtin):
-            return problem
     list_type = schema.get("x-kubernetes-list-type")
-    if list_type not in ("map", "set"):
-        return ""
-    keys: set[str] = set()
+    found: set[str] = set()
     for index, item in enumerate(items):
-        if item is None:
-            return f"{path}: element {index}: may not be null"
-        key = list_item_path_element(item, schema)
-        is_implied = is_builtin and set(schema.get("x-kubernetes-list-map-keys") or ()) & set(
-            inner.get("required") or ()
-        )
-        if key == "k:{}" and not is_implied:
-            return f"{path}: element {index}: omits all key fields"
-        if key in keys:
-            return f"{path}: duplicate entries for key {key[2:]}"
-        keys.add(key)
+        element = f"i:{index}"
+        if list_type in ("map", "set"):
+            if problem := _find_key_problem(item, schema, is_builtin=is_builtin):
+                yield f"{format_field_path(path)}: element {index}: {problem}"
+                return  # the others have no path
+            element = list_item_path_element(item, schema)
+            if element in found:
+                yield f"{format_field_path(path)}: duplicate entries for key {format_field_path((element,))}"
+            found.add(element)
+        yield from find_type_problems(item, inner, (*path, element), is_builtin=is_builtin, keeps_unknown=keeps_unknown)
+
+
+def _find_key_problem(item: Any, schema: MergeSchema, *, is_builtin: bool) -> str:
+    """Return why an item of a list cannot be told from the others."""
+    if schema["x-kubernetes-list-type"] == "set":
+        title = {type(None): "an explicit null", dict: "a map", list: "a list"}.get(type(item))
+        return f"associative list without keys has an element that is {title}" if title else ""
+    if not isinstance(item, dict):
+        return f"associative list with keys may not have a {'null' if item is None else 'non-map'} element"
+    keys = schema.get("x-kubernetes-list-map-keys") or ()
+    has_defaults = is_builtin and set(keys) & set((schema.get("items") or {}).get("required") or ())
+    if list_item_path_element(item, schema) == "k:{}" and not has_defaults:
+        names = ", ".join(f'"{key}"' for key in keys)
+        return f"associative list with keys has an element that omits all key fields [{names}]"
     return ""
+
+
+def _shorten(value: Any) -> str:
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= _MAX_VALUE_CHARACTERS else f"{text[:_MAX_VALUE_CHARACTERS]}…"
