@@ -11,6 +11,16 @@ _GADGETS = "/apis/example.org/v1/namespaces/{run}-a/gadgets"
 _JOBS = "/apis/batch/v1/namespaces/{run}-a/jobs"
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/{run}-a/leases"
 _MAPS = f"{A}/configmaps"
+_ROLES = "/apis/rbac.authorization.k8s.io/v1/namespaces/{run}-a/roles"
+_RULE = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}
+_ROLE_FIELDS: dict[str, dict[str, Any]] = {
+    "absent": {},
+    "null": {"rules": None},
+    "empty": {"rules": []},
+    "full": {"rules": [_RULE]},
+}
+_SLICE = "/apis/discovery.k8s.io/v1/namespaces/{run}-a/endpointslices/one"
+_SLICE_TYPE = {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": {"name": "one"}}
 _TOO_LARGE = "99999999999999999999"
 
 
@@ -24,6 +34,11 @@ def _gadget(**fields: Any) -> dict[str, Any]:
 
 def _apply(path: str, body: Any, manager: str = "ada") -> Step:
     return Step("PATCH", path, body, query={"fieldManager": manager}, media=APPLY_PATCH)
+
+
+def _apply_role(name: str, rules: Any, manager: str = "ada") -> Step:
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": name}, "rules": rules}
+    return _apply(f"{_ROLES}/{name}", role, manager)
 
 
 def _merge(path: str, *bodies: Any) -> list[Step]:
@@ -144,6 +159,19 @@ SEQUENCES: dict[str, list[Step]] = {
         )
     ]
     + [Step("POST", "/apis/example.org/v1/gadgets", {}), Step("POST", "/apis/foo/v1/bars", {})],
+    "managers of empty lists": [
+        *(Step("POST", _ROLES, {"metadata": {"name": name}, **fields}) for name, fields in _ROLE_FIELDS.items()),
+        *_merge(f"{_ROLES}/full", {"rules": None}),
+        *(_apply_role(name, rules) for name in _ROLE_FIELDS for rules in (None, [], [_RULE])),
+        _apply_role("new", None),
+        _apply_role("new", [_RULE], "bob"),
+        _apply_role("new", None, "ada"),
+        _apply(_SLICE, {**_SLICE_TYPE, "addressType": "IPv4", "endpoints": [{"addresses": ["10.1.1.1"]}]}),
+        *_merge(_SLICE, {"ports": []}),
+        _apply(_SLICE, {**_SLICE_TYPE, "endpoints": [], "ports": []}, "bob"),
+        *_merge(_SLICE, {"ports": [{"port": 80}]}, {"ports": None}, {"ports": []}),
+        _apply(_SLICE, {**_SLICE_TYPE, "endpoints": [], "ports": []}, "bob"),
+    ],
     "pages of lists with selectors, and of the cache": [
         *(
             Step("POST", _MAPS, _map(metadata={"name": name, "labels": {"app": app}}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pliant.embedded.apiserver.http import errors
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.patch.server_side_apply import is_apply_patch
-from pliant.embedded.apiserver.protobuf.typed_objects import read_typed_object
+from pliant.embedded.apiserver.protobuf.typed_objects import read_typed_object, written_empty_lists
 from pliant.embedded.apiserver.protobuf.typed_values import TypeMismatch
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.schema import FieldError, FieldErrorType, invalid_error
@@ -51,7 +51,9 @@ def check_and_prune(info: RequestInfo, obj: Object) -> list[str]:
     """Check type and name of an object, remove unknown fields, and return the warnings about them."""
     kind, is_patch = info.kind, info.request.method == "PATCH"
     _check_type(info, obj)
+    empty_lists = written_empty_lists(kind.api_version, kind.kind, obj)
     read_typed(info, obj)
+    obj |= empty_lists
     if obj.get("metadata") is None:
         obj["metadata"] = {}
     metadata = obj["metadata"]

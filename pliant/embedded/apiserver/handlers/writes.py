@@ -38,7 +38,12 @@ from pliant.embedded.apiserver.http.request_body import decode_object_body
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import encode_served_object, warning_headers
 from pliant.embedded.apiserver.patch.patches import apply_patch, read_patch
-from pliant.embedded.apiserver.patch.server_side_apply import ApplyRequest, is_apply_patch, with_updated_managed_fields
+from pliant.embedded.apiserver.patch.server_side_apply import (
+    ApplyRequest,
+    add_first_manager,
+    is_apply_patch,
+    with_updated_managed_fields,
+)
 from pliant.embedded.registry.crds import established_status
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.schema import FieldError
@@ -74,6 +79,8 @@ class ObjectWriter:
         validate_write_options(info)
         obj = decode_object_body(info.request)
         warnings = check_and_prune(info, obj)
+
+        add_first_manager(info, obj, self._clock.now())
 
         def add(transaction: Transaction) -> StoredObject:
             admitter = self._plugins.admitter(info, transaction, Operation.CREATE, obj=obj, warnings=warnings)
@@ -116,6 +123,7 @@ class ObjectWriter:
         if not info.is_dry_run:
             obj["metadata"].pop("resourceVersion", None)
         admitter = self._plugins.admitter(info, transaction, Operation.CREATE, obj=obj, warnings=warnings)
+        add_first_manager(info, obj, self._clock.now())
         record = self.add_object(transaction, info.kind, info.namespace, obj, admitter)
         self._authorizer.check_object(transaction, info, obj, None)
         return record

@@ -41,7 +41,7 @@ def iter_fields(value: Any, schema: MergeSchema, path: FieldPath = ()) -> Iterat
 
 def merge_applied_configuration(live: Any, desired: Any, schema: MergeSchema) -> Any:
     """Return a copy of a live object with an applied configuration merged in."""
-    if desired is None and isinstance(live, dict | list):
+    if desired is None and isinstance(live, dict | list) and not _is_one_value(live, schema):
         return deep_copy(live)
     if isinstance(live, dict) and isinstance(desired, dict) and not _is_atomic(schema):
         result = deep_copy(live)
@@ -189,6 +189,10 @@ def _merge_order(old: list[str], new: list[str]) -> list[str]:
 
 def _is_atomic(schema: MergeSchema) -> bool:
     return schema.get("x-kubernetes-map-type") == "atomic"
+
+
+def _is_one_value(value: dict[str, Any] | list[Any], schema: MergeSchema) -> bool:
+    return _list_type(schema, value) == "atomic" if isinstance(value, list) else _is_atomic(schema)
 
 
 def _list_map_keys(schema: MergeSchema) -> list[str]:

@@ -125,7 +125,8 @@ def managers_after_update(
     others = [each for each in entries if each.identity != entry.identity]
     own = frozenset(changed).union(*(each.paths for each in entries if each not in others))
     others = [replace(each, paths=each.paths - changed) for each in others]
-    return _without_removed_fields([*others, replace(entry, paths=own)], old_fields, new_fields)
+    same = next((each for each in entries if each.identity == entry.identity and each.paths == own), None)
+    return _without_removed_fields([*others, same or replace(entry, paths=own)], old_fields, new_fields)
 
 
 def encode_managed_fields(entries: list[ManagedFieldsEntry]) -> list[dict[str, Any]]:

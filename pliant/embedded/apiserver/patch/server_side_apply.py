@@ -10,6 +10,7 @@ from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.patch import managed_fields
 from pliant.embedded.apiserver.patch.field_sets import FieldPath
 from pliant.embedded.apiserver.patch.managed_fields import ManagedFieldsEntry, WriteScope
+from pliant.embedded.apiserver.protobuf.typed_objects import fill_zero_values, written_empty_lists
 from pliant.embedded.schema import deep_copy
 from pliant.embedded.storage.stored_objects import Object
 from pliant.kube.timestamps import format_timestamp
@@ -60,16 +61,33 @@ class ApplyRequest:
 
 
 def with_updated_managed_fields(info: RequestInfo, old: Object, new: Object, now: datetime) -> Object:
-    """Update the `managedFields` of an object that has them, after an update or patch."""
-    if "managedFields" not in old["metadata"]:
+    """Update the `managedFields` of an object that has them, after an update or patch.
+
+    A write of an empty list begins them: the stored object does not show that somebody has written it.
+    """
+    emptied = {name: [] for name, value in old.items() if type(value) is list and value and not new.get(name)}
+    empty_lists = written_empty_lists(info.kind.api_version, info.kind.kind, new)
+    begins = empty_lists or written_empty_lists(info.kind.api_version, info.kind.kind, emptied)
+    if "managedFields" not in old["metadata"] and not begins:
         return new
     scope = WriteScope.for_endpoint(info.kind, info.subresource)
     written: Object = deep_copy(new)
     if info.kind.schema is not None:  # the writer owns the defaults of fields that it leaves out
         info.kind.schema.default(written)
+    if not info.kind.is_custom:
+        fill_zero_values(info.kind.api_version, info.kind.kind, written)
+        written |= empty_lists
     entry = _create_entry(info, managed_fields.UPDATE_OPERATION, now)
     entries = managed_fields.encode_managed_fields(managed_fields.managers_after_update(old, written, scope, entry))
     return {**new, "metadata": {**new["metadata"], "managedFields": entries}}
+
+
+def add_first_manager(info: RequestInfo, obj: Object, now: datetime) -> None:
+    """Add the `managedFields` of a new object with an empty list."""
+    if written_empty_lists(info.kind.api_version, info.kind.kind, obj):
+        paths = frozenset(WriteScope.for_endpoint(info.kind, "").manageable_fields(obj))
+        entry = _create_entry(info, managed_fields.UPDATE_OPERATION, now, paths)
+        obj["metadata"]["managedFields"] = managed_fields.encode_managed_fields([entry])
 
 
 def _create_entry(

@@ -80,6 +80,20 @@ def read_object_metadata(obj: Object) -> None:
         raise error.below(".metadata") from None
 
 
+def written_empty_lists(api_version: str, kind: str, obj: Object) -> Object:
+    """Return the lists of an object that are empty, but that Go always writes: who sends one owns the field."""
+    empty = {name: value for name, value in obj.items() if value == []}
+    message = find_kind(api_version, kind) if empty else None
+    if message is None:
+        return {}
+    fields = _all_fields(message)
+    return {
+        name: value
+        for name, value in empty.items()
+        if name in fields and _is_always_written(fields[name], is_struct=False)
+    }
+
+
 def fill_zero_values(api_version: str, kind: str, obj: Object) -> None:
     """Add the fields of a built-in kind that Go always writes."""
     message = find_kind(api_version, kind)
@@ -218,7 +232,7 @@ def _compile_filler(message_name: str) -> Filler | None:
 
     def fill(value: Object) -> None:
         for name, zero in zeros:
-            if name not in value:
+            if name not in value or value[name] == []:
                 value[name] = _copy_zero(zero)
         for name, inner, is_collection in structs:
             member = value.get(name)
