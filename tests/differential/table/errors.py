@@ -168,6 +168,8 @@ SEQUENCES: dict[str, list[Step]] = {
         _apply_role("new", None, "ada"),
         _apply(_SLICE, {**_SLICE_TYPE, "addressType": "IPv4", "endpoints": [{"addresses": ["10.1.1.1"]}]}),
         *_merge(_SLICE, {"ports": []}),
+        Step("POST", _MAPS, _map(immutable=False)),
+        _apply(f"{_MAPS}/one", _map(immutable=True)),
         _apply(_SLICE, {**_SLICE_TYPE, "endpoints": [], "ports": []}, "bob"),
         *_merge(_SLICE, {"ports": [{"port": 80}]}, {"ports": None}, {"ports": []}),
         _apply(_SLICE, {**_SLICE_TYPE, "endpoints": [], "ports": []}, "bob"),

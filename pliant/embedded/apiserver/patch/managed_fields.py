@@ -14,6 +14,7 @@ from typing import Any
 from pliant.embedded.apiserver.patch import field_sets
 from pliant.embedded.apiserver.patch.field_sets import FieldPath, FieldRemoval, MergeSchema
 from pliant.embedded.registry.conversions import EVENTS_CONVERSION, to_served_schema
+from pliant.embedded.apiserver.protobuf.typed_objects import is_always_written
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.storage.stored_objects import Object
 from pliant.errors import Conflict
@@ -160,7 +161,8 @@ def _decode_entries(obj: Object, scope: WriteScope) -> list[ManagedFieldsEntry]:
 
 def _is_set_by_server(path: FieldPath, obj: Object) -> bool:
     """Return whether admission, allocation or encoding has likely set a field, which therefore has no manager."""
-    if len(path) == 1 and _is_zero(obj.get(path[0].removeprefix("f:"))):
+    name = path[0].removeprefix("f:")
+    if len(path) == 1 and _is_zero(obj.get(name)) and is_always_written(obj["apiVersion"], obj["kind"], name):
         return True  # an empty object has this value, too
     if path[0] == "f:status" and len(path) == 2:
         value = obj["status"].get(path[1].removeprefix("f:"))

@@ -83,15 +83,14 @@ def read_object_metadata(obj: Object) -> None:
 def written_empty_lists(api_version: str, kind: str, obj: Object) -> Object:
     """Return the lists of an object that are empty, but that Go always writes: who sends one owns the field."""
     empty = {name: value for name, value in obj.items() if value == []}
-    message = find_kind(api_version, kind) if empty else None
-    if message is None:
-        return {}
-    fields = _all_fields(message)
-    return {
-        name: value
-        for name, value in empty.items()
-        if name in fields and _is_always_written(fields[name], is_struct=False)
-    }
+    return {name: value for name, value in empty.items() if is_always_written(api_version, kind, name)}
+
+
+def is_always_written(api_version: str, kind: str, name: str) -> bool:
+    """Return whether Go writes a field of an object also if nobody has set it."""
+    message = find_kind(api_version, kind)
+    field = _all_fields(message).get(name) if message is not None else None
+    return field is not None and _is_always_written(field, is_struct=False)
 
 
 def fill_zero_values(api_version: str, kind: str, obj: Object) -> None:
