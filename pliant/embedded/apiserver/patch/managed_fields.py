@@ -13,8 +13,8 @@ from typing import Any
 
 from pliant.embedded.apiserver.patch import field_sets
 from pliant.embedded.apiserver.patch.field_sets import FieldPath, FieldRemoval, MergeSchema
-from pliant.embedded.registry.conversions import EVENTS_CONVERSION, to_served_schema
 from pliant.embedded.apiserver.protobuf.typed_objects import is_always_written
+from pliant.embedded.registry.conversions import EVENTS_CONVERSION, to_served_schema
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.storage.stored_objects import Object
 from pliant.errors import Conflict
