@@ -11,6 +11,8 @@ from pliant.kube.transport.base import Reply
 
 CRASHED = 599
 """The code of a request that a server in this process ended with an exception."""
+PANICKED = 598
+"""The code of a request in which kube-apiserver panicked: there is no answer to compare with."""
 _PRESENT = "<present>"
 _CHOSEN_BY_SERVER = frozenset({"uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "continue"})
 """Fields of which only the presence is compared."""

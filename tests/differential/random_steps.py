@@ -303,4 +303,12 @@ _VERBS: tuple[tuple[_Verb, int], ...] = (
     (_watch, 3),
     (_pod_action, 3),
 )
-_DRY_VERBS: tuple[tuple[_Verb, int], ...] = ((_create, 8), (_get, 1), (_apply, 2))
+_DRY_VERBS: tuple[tuple[_Verb, int], ...] = (
+    (_create, 8),
+    (_get, 1),
+    (_apply, 2),
+    (_update, 2),
+    (_merge_patch, 2),
+    (_json_patch, 1),
+    (_status, 1),
+)

@@ -10,8 +10,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+from pliant.errors import Unreachable
 from pliant.kube.transport.base import Reply, Request, Transport
-from tests.differential.answers import CRASHED, Answer, decode_reply, normalize_body, normalize_reply
+from tests.differential.answers import CRASHED, PANICKED, Answer, decode_reply, normalize_body, normalize_reply
 from tests.differential.steps import OTHER_SPACE, SPACE, WATCH, Step, object_path, substitute
 
 LAST_OBJECT = "last-of-the-watch"
@@ -49,6 +50,10 @@ class Session:
         """Send a request and return what matters of the answer."""
         try:
             reply = await self._transport.send(step.to_request(self._values(step)))
+        except Unreachable as error:
+            if "Server disconnected" in str(error):  # so does kube-apiserver end a request in which it panics
+                return Answer(PANICKED, str(error))
+            raise
         except Exception as error:  # the in-process server has no HTTP layer that turns a crash into an answer
             last = traceback.extract_tb(error.__traceback__)[-1]
             return Answer(CRASHED, f"{error!r} in {last.filename}:{last.lineno}")

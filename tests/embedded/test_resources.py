@@ -107,10 +107,6 @@ def _version(**changes: Any) -> dict[str, Any]:
             {"versions": [_version(schema={"openAPIV3Schema": {"type": "object", "properties": {"a": {}}}})]},
             "spec.versions[0].schema.openAPIV3Schema.properties[a].type",
         ),
-        (
-            {"versions": [_version(additionalPrinterColumns=[{"name": "A", "type": "string", "jsonPath": ".a["}])]},
-            "spec.versions[0].additionalPrinterColumns[0].jsonPath",
-        ),
         ({"conversion": {"strategy": "Webhook"}}, "spec.conversion.strategy"),
         ({"preserveUnknownFields": True}, "spec.preserveUnknownFields"),
     ],

@@ -174,8 +174,6 @@ def _builtin_schema(kind: str, conversion: KindConversion | None = None) -> Sche
     if kind in _WITHOUT_REQUIRED_FIELDS:
         drop_required(openapi)
     if kind == "CustomResourceDefinition":  # validate_crd requires fields, with the causes of kube-apiserver
-        spec = openapi["properties"]["spec"]
-        for schema in (spec, spec["properties"]["names"], spec["properties"]["versions"]["items"]):
-            schema.pop("required", None)
+        drop_required(openapi["properties"]["spec"])
     add_schema_rules(openapi, EXTRA_SCHEMA_KEYWORDS.get(kind, {}))
     return Schema(openapi, _NAME_RULES.get(kind, DNS_SUBDOMAIN_RULE), is_builtin=True)

@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
 
-from pliant.embedded.registry.crd_fields import find_field_errors
+from pliant.embedded.registry.crd_fields import find_crd_errors
 from pliant.embedded.registry.kinds import Kind, ScaleFieldPaths
 from pliant.embedded.registry.tables import DATE_AGE_COLUMN, NAME_COLUMN, TableColumn, parse_printer_column
 from pliant.embedded.schema import FieldError, FieldErrorType, Schema, deep_copy
-from pliant.embedded.schema.rules.pending import must_check_rules
 from pliant.embedded.storage.stored_objects import Object
 from pliant.errors import InvalidSpec
 from pliant.kube.timestamps import format_timestamp
 
 _FREE_FORM_SCHEMA: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _PROTECTED_GROUPS: Final = ("apiextensions.k8s.io", "coordination.k8s.io")
+_CONDITIONS: Final = ("NamesAccepted", "Established")
 CRD_CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
-
-_NUMBER_TYPES = (int, float)
-_KEYWORD_TYPES: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("type", "format", "pattern", "title", "description", "$ref", "x-kubernetes-list-type"), (str,)),
-    **dict.fromkeys(("required", "x-kubernetes-list-map-keys", "enum", "x-kubernetes-validations"), (list,)),
-    **dict.fromkeys(("allOf", "anyOf", "oneOf"), (list,)),
-    **dict.fromkeys(("properties", "items", "not"), (dict,)),
-    **dict.fromkeys(("minimum", "maximum", "multipleOf"), _NUMBER_TYPES),
-    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), (int,)),
-    **dict.fromkeys(("nullable", "uniqueItems", "exclusiveMinimum", "exclusiveMaximum"), (bool,)),
-    "x-kubernetes-preserve-unknown-fields": (bool,),
-    "x-kubernetes-int-or-string": (bool,),
-    "x-kubernetes-embedded-resource": (bool,),
-    "x-kubernetes-map-type": (str,),
-    "additionalProperties": (dict, bool),
-}
-_STRING_LIST_KEYWORDS = ("required", "x-kubernetes-list-map-keys")
 
 
 def set_crd_name_defaults(crd: dict[str, Any]) -> None:
@@ -71,6 +54,7 @@ def established_status(crd: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     ]
     storage = [version["name"] for version in spec["versions"] if version.get("storage")]
     stored = dict.fromkeys([*(old_status.get("storedVersions") or ()), *storage])
+    conditions += [each for condition_type, each in old_conditions.items() if condition_type not in _CONDITIONS]
     return {"conditions": conditions, "acceptedNames": deep_copy(spec["names"]), "storedVersions": list(stored)}
 
 
@@ -123,7 +107,7 @@ def _parse_kind(crd: Mapping[str, Any], version: Mapping[str, Any], field_path: 
         categories=tuple(names.get("categories") or ()),
         subresources=tuple(name for name in ("status", "scale") if subresources.get(name) is not None),
         schema=_parse_schema(spec, version, field_path),
-        columns=tuple(_parse_columns(version, field_path)),
+        columns=_parse_columns(version),
         scale=ScaleFieldPaths(
             spec_replicas=scale["specReplicasPath"],
             status_replicas=scale["statusReplicasPath"],
@@ -154,86 +138,35 @@ def _compile_schema(openapi: bytes, field_path: str) -> Schema:
     return Schema.compile(msgspec.json.decode(openapi), field_path=field_path)
 
 
-def _parse_columns(version: Mapping[str, Any], field_path: str) -> Iterator[TableColumn]:
-    yield NAME_COLUMN
+def _parse_columns(version: Mapping[str, Any]) -> tuple[TableColumn, ...]:
+    """Return the printer columns of a version; as in Kubernetes, the default ones if a path cannot be read."""
     definitions = version.get("additionalPrinterColumns")
     if not definitions:
-        yield DATE_AGE_COLUMN
-        return
-    for index, definition in enumerate(definitions):
-        try:
-            yield parse_printer_column(definition)
-        except InvalidSpec as error:
-            raise InvalidSpec(f"{field_path}.additionalPrinterColumns[{index}].jsonPath", error.problem) from error
+        return (NAME_COLUMN, DATE_AGE_COLUMN)
+    try:
+        return (NAME_COLUMN, *(parse_printer_column(definition) for definition in definitions))
+    except InvalidSpec:
+        return (NAME_COLUMN, DATE_AGE_COLUMN)
 
 
 def apply_crd_defaults(crd: Object, old: Object | None) -> None:
-    """Set default names, and add the finalizer that keeps a new CRD until its objects are deleted."""
+    """Set default names."""
     set_crd_name_defaults(crd)
-    finalizers = crd["metadata"].get("finalizers") or []
-    if old is None and CRD_CLEANUP_FINALIZER not in finalizers:
-        crd["metadata"]["finalizers"] = [*finalizers, CRD_CLEANUP_FINALIZER]
+
+
+def add_cleanup_finalizer(metadata: Object) -> None:
+    """Keep a CRD that is deleted until its objects are deleted."""
+    finalizers = metadata.get("finalizers") or []
+    if CRD_CLEANUP_FINALIZER not in finalizers:
+        metadata["finalizers"] = [*finalizers, CRD_CLEANUP_FINALIZER]
 
 
 def validate_crd(crd: Object, old: Object | None) -> list[FieldError]:
-    """Return the errors that prevent the kinds of a CRD from being served."""
-    if errors := find_field_errors(crd):
+    """Return the errors of a CRD, or the first one that prevents its kinds from being served here."""
+    if errors := find_crd_errors(crd, old):
         return errors
-    for index, version in enumerate(crd["spec"]["versions"]):
-        openapi = (version.get("schema") or {}).get("openAPIV3Schema")
-        if errors := list(_find_keyword_errors(openapi, f"spec.versions[{index}].schema.openAPIV3Schema")):
-            return errors
     try:
         kinds_of_crd(crd)
     except InvalidSpec as error:
         return [FieldError(error.field, FieldErrorType.INVALID.cause, error.problem)]
-    return _find_rule_errors(crd, old)
-
-
-def _find_rule_errors(crd: Object, old: Object | None) -> list[FieldError]:
-    """Return the errors of the CEL rules of new or changed schemas."""
-    old_schemas = [version.get("schema") for version in old["spec"]["versions"]] if old is not None else []
-    schemas = [version["schema"] for version in crd["spec"]["versions"]]
-    # kube-apiserver names the schema that all versions share by the field of v1beta1.
-    is_shared = all(schema == schemas[0] for schema in schemas)
-    errors: list[FieldError] = []
-    for index, schema in enumerate(schemas[:1] if is_shared else schemas):
-        openapi = schema["openAPIV3Schema"]
-        if schema not in old_schemas and must_check_rules(openapi):
-            # Importing CEL takes 12 ms; most clusters never see a CRD with rules that must be checked.
-            from pliant.embedded.schema.rules.crd_rules import find_rule_errors
-
-            parent = "spec.validation" if is_shared else f"spec.versions[{index}].schema"
-            errors += find_rule_errors(openapi, f"{parent}.openAPIV3Schema")
-    return errors
-
-
-def _find_keyword_errors(schema: Any, field_path: str) -> Iterator[FieldError]:
-    """Yield an error for each keyword whose value has the wrong type; later code relies on the types."""
-    if schema is None:
-        return
-    if not isinstance(schema, dict):
-        yield _wrong_type_error(field_path, schema, "a schema")
-        return
-    for keyword, value in schema.items():
-        keyword_path, types = f"{field_path}.{keyword}", _KEYWORD_TYPES.get(keyword)
-        if types is not None and not _has_json_type(value, types):
-            yield _wrong_type_error(keyword_path, value, " or ".join(json_type.__name__ for json_type in types))
-        elif keyword in _STRING_LIST_KEYWORDS and not all(isinstance(item, str) for item in value):
-            yield _wrong_type_error(keyword_path, value, "a list of strings")
-        elif keyword in ("not", "items", "additionalProperties") and isinstance(value, dict):
-            yield from _find_keyword_errors(value, keyword_path)
-        elif keyword == "properties":
-            for name, child in value.items():
-                yield from _find_keyword_errors({} if child is None else child, f"{keyword_path}[{name}]")
-        elif keyword in ("allOf", "anyOf", "oneOf"):
-            for index, child in enumerate(value):
-                yield from _find_keyword_errors({} if child is None else child, f"{keyword_path}[{index}]")
-
-
-def _has_json_type(value: Any, types: tuple[type, ...]) -> bool:
-    return isinstance(value, types) and (bool in types or not isinstance(value, bool))
-
-
-def _wrong_type_error(field_path: str, value: Any, expected: str) -> FieldError:
-    return FieldError.of(field_path, FieldErrorType.INVALID, value, f"must be {expected}")
+    return []

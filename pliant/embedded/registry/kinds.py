@@ -19,7 +19,11 @@ _CREATED_ON_UPDATE: Final = frozenset(
 )
 _UPDATED_BY_VERSION: Final = frozenset(
     {
-        *("leases.coordination.k8s.io", "poddisruptionbudgets.policy"),
+        *(
+            "leases.coordination.k8s.io",
+            "poddisruptionbudgets.policy",
+            "customresourcedefinitions.apiextensions.k8s.io",
+        ),
         "validatingadmissionpolicies.admissionregistration.k8s.io",
         "validatingadmissionpolicybindings.admissionregistration.k8s.io",
     }

@@ -25,7 +25,7 @@ def deep_copy(value: Any) -> Any:
 
 def compile_defaulter(schema: Mapping[str, Any]) -> Defaulter | None:
     """Return a function that sets missing values; None if the schema has no default."""
-    if "items" in schema:
+    if schema.get("items") is not None:
         return _list_defaulter(compile_defaulter(schema["items"]))
     additional = schema.get("additionalProperties")
     if isinstance(additional, Mapping) and additional:
@@ -86,7 +86,7 @@ def compile_pruner(schema: Mapping[str, Any], *, keep_nulls: bool = False) -> Pr
     """Return a function that removes unknown fields and nulls of unset fields; None if there is nothing to remove."""
     if schema.get("x-kubernetes-embedded-resource"):
         schema = with_object_metadata(schema)
-    if "items" in schema:
+    if schema.get("items") is not None:
         return _list_pruner(compile_pruner(schema["items"], keep_nulls=keep_nulls))
     additional = schema.get("additionalProperties")
     properties = schema.get("properties", {})

@@ -23,7 +23,8 @@ from tests.differential.objects.configuration import (
     make_secret,
     make_service_account,
 )
-from tests.differential.objects.custom import gadget_crd, make_gadget_spec, make_gadget_status
+from tests.differential.objects.crds import make_crd_status, make_installed_crd, make_new_crd
+from tests.differential.objects.custom import make_gadget_spec, make_gadget_status
 from tests.differential.objects.networking import make_endpoint_slice, make_service, make_service_status
 from tests.differential.objects.pods import make_pod_spec
 from tests.differential.objects.workloads import (
@@ -51,6 +52,8 @@ class KindExample:
     namespaced: bool = True
     has_scale: bool = False
     weight: int = 2
+    fixed_name: str = ""
+    """The name of all objects, if the kind has only one in a sequence."""
     is_dry: bool = False
     """Write with dryRun=All only: stored objects would slow down the server, or change what it admits."""
 
@@ -63,8 +66,8 @@ class KindExample:
         return f"{root}/namespaces/{space}/{self.plural}" if self.namespaced else f"{root}/{self.plural}"
 
     def object_name(self, short: str) -> str:
-        if self.kind == "CustomResourceDefinition":
-            return f"gadgets.{RUN}.example.org"
+        if self.fixed_name:
+            return self.fixed_name
         if self.api_version == "events.k8s.io/v1":
             return f"{short}-new"  # kube-apiserver ignores the managers of fields that wrote the event as core/v1
         return short if self.namespaced else f"{RUN}-{short}"
@@ -91,11 +94,6 @@ def make_minimal(path: str, name: str) -> Fields:
     return {"apiVersion": example.api_version, "kind": example.kind, "metadata": metadata, **fields}
 
 
-def _crd(rng: random.Random) -> Fields:
-    crd = gadget_crd(f"{RUN}.example.org")
-    versions = crd["spec"]["versions"]
-    crd["spec"]["versions"] = versions[: rng.randrange(1, 4)]
-    return {"spec": crd["spec"]}
 
 
 def _pod_status(rng: random.Random) -> Fields:
@@ -193,8 +191,19 @@ EXAMPLES: tuple[KindExample, ...] = (
         api_version="apiextensions.k8s.io/v1",
         kind="CustomResourceDefinition",
         plural="customresourcedefinitions",
-        make_fields=_crd,
+        make_fields=make_new_crd,
         namespaced=False,
+        fixed_name=f"gadgets.{RUN}.example.org",
+        is_dry=True,
+    ),
+    KindExample(
+        api_version="apiextensions.k8s.io/v1",
+        kind="CustomResourceDefinition",
+        plural="customresourcedefinitions",
+        make_fields=make_installed_crd,
+        make_status=make_crd_status,
+        namespaced=False,
+        fixed_name="gadgets.example.org",
         is_dry=True,
     ),
     KindExample(

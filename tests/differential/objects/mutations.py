@@ -9,7 +9,6 @@ from typing import Any
 
 Path = tuple[str | int, ...]
 
-_SHARED_BY_VERSIONS = {"schema", "additionalPrinterColumns", "subresources", "selectableFields", "names"}
 _STRINGS = ("", "Bad_Name!", "-x-", "a b", "x" * 64, "x" * 300, "ä", "1", "a/b", "a/b/c", "a.b", "..", "True", "10Gi")
 _NUMBERS = (-1, 0, 1, 2, 65536, 2**31, 2**63, 1.5)
 _OTHER_TYPES: tuple[Any, ...] = ("text", 5, True, [], {}, ["x"], {"x": "y"}, 1.5)
@@ -72,8 +71,6 @@ def _mutate_somewhere(rng: random.Random, obj: dict[str, Any]) -> None:
         if rng.random() < 0.97
         else [(name,) for name in ("apiVersion", "kind", "metadata") if name in obj]
     )
-    # kube-apiserver names what all versions of a CRD share by the fields of v1beta1.
-    paths = [path for path in paths if not _SHARED_BY_VERSIONS & {*path}]
     if not paths:
         obj["unknown"] = 1
         return

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from pliant.embedded.registry.crds import add_cleanup_finalizer
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.storage.store import Transaction
 from pliant.embedded.storage.stored_objects import Object, ObjectKey, StoredObject, to_stored_object
@@ -13,6 +14,7 @@ from pliant.kube.timestamps import format_timestamp
 
 PODS_RESOURCE_KEY = "/pods"
 NAMESPACES_RESOURCE_KEY = "/namespaces"
+CRDS_RESOURCE_KEY = "apiextensions.k8s.io/customresourcedefinitions"
 ENDPOINT_SLICES_RESOURCE_KEY = "discovery.k8s.io/endpointslices"
 DEPLOYMENT_REVISION_ANNOTATION = "deployment.kubernetes.io/revision"
 FOREGROUND_FINALIZER = "foregroundDeletion"
@@ -80,6 +82,8 @@ def remove_or_mark_terminating(
     # The policy of a later request replaces that of the first one, but not of pods, which terminate gracefully.
     if not current.is_terminating or resource != PODS_RESOURCE_KEY:
         _set_propagation_finalizer(metadata, options.propagation_policy)
+    if resource == CRDS_RESOURCE_KEY and not current.is_terminating:
+        add_cleanup_finalizer(metadata)
     # The first deletion of a namespace only marks it, whatever finalizers it has.
     is_marked = current.is_terminating or resource != NAMESPACES_RESOURCE_KEY
     if grace == 0 and is_marked and not list_finalizers(resource, obj):

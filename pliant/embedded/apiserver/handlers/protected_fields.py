@@ -21,6 +21,7 @@ _WRITABLE_BY_STATUS = {
     "/services": _METADATA_WRITABLE_BY_STATUS,
     "/persistentvolumeclaims": _METADATA_WRITABLE_BY_STATUS,
     "/namespaces": _METADATA_WRITABLE_BY_STATUS,
+    "apiextensions.k8s.io/customresourcedefinitions": _METADATA_WRITABLE_BY_STATUS,
     "policy/poddisruptionbudgets": _METADATA_WRITABLE_BY_STATUS,
 }
 

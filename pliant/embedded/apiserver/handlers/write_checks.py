@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pliant.embedded.apiserver.handlers.crd_schema_fields import prune_crd_schemas
+from pliant.embedded.apiserver.handlers.object_lifecycle import CRDS_RESOURCE_KEY
 from pliant.embedded.apiserver.http import errors
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.patch.server_side_apply import is_apply_patch
@@ -67,6 +69,8 @@ def check_and_prune(info: RequestInfo, obj: Object) -> list[str]:
         raise errors.internal_error("Object 'apiVersion' is missing in 'object has no apiVersion field'")
     mode = info.query_text("fieldValidation") or "Warn"
     unknown = kind.schema.prune(obj) if kind.schema is not None else []
+    if kind.resource_key == CRDS_RESOURCE_KEY:
+        unknown += prune_crd_schemas(obj)
     if unknown and mode == "Strict" and is_patch:
         raise errors.invalid_patch("strict decoding error: " + errors.unknown_fields_text(unknown))
     if unknown and mode == "Strict":

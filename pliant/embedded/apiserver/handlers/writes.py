@@ -307,7 +307,7 @@ class ObjectWriter:
     ) -> StoredObject:
         """Validate and store a new state of an object; nothing is written if it is unchanged."""
         old = current.decode()
-        self._admit(kind, obj, old, admitter, found)
+        self._admit(kind, obj, old, admitter, found, is_dry_run=transaction.is_dry_run)
         self._allocate_addresses(transaction, kind, obj, old)
         return store_if_changed(transaction, kind, current, old, kind.to_stored(obj))
 
@@ -317,9 +317,9 @@ class ObjectWriter:
         obj: Object,
         old: Object | None,
         admitter: Admitter,
-        found: Sequence[FieldError] = (),
+        found: Sequence[FieldError],
         *,
-        is_dry_run: bool = False,
+        is_dry_run: bool,
     ) -> None:
         """Set the defaults of an object and validate it; `found` are errors that its request has besides."""
         if kind.is_custom:
@@ -329,7 +329,8 @@ class ObjectWriter:
         )
         if field_errors:
             raise errors.invalid_object(kind, obj["metadata"].get("name") or "", field_errors)
-        if kind.resource_key == CRDS_RESOURCE_KEY:
+        # A dry run shows a status as the client writes it.
+        if kind.resource_key == CRDS_RESOURCE_KEY and not (old and old["spec"] == obj["spec"] and is_dry_run):
             obj["status"] = established_status(obj, self._clock.now())
         admitter.validate()
 

@@ -55,6 +55,7 @@ _ZEROS: Final[dict[str, Any]] = {
     "Time": None,
     "MicroTime": None,
     "IntOrString": 0,
+    "JSON": None,
 }
 _ALWAYS_WRITTEN: Final = ("Quantity", "Time", "MicroTime", "IntOrString")
 """Go types that are structs: `omitempty` has no effect on them."""
@@ -152,9 +153,32 @@ def _value_reader(field: FieldDescriptor) -> Reader:
     if field.type_name in _READERS:
         return _READERS[field.type_name]
     message = find_message(field.type_name)
-    if message is None or message.is_union:
+    if message is None:
         return lambda value: value
-    return _struct_reader(message.name)
+    return _union_reader(message) if message.is_union else _struct_reader(message.name)
+
+
+def _union_reader(union: MessageDescriptor) -> Reader:
+    """Return a reader of a schema, or of what may stand for it: a boolean, or a list of schemas or strings.
+
+    Like Go, it refuses other values only where a boolean may stand; elsewhere it reads them as no schema.
+    """
+    fields = {field.type_name: field for field in union.inline_fields if field.is_repeated}
+    schema = next(field for field in union.inline_fields if not field.is_repeated and field.type_name != "bool")
+    read_schema, has_bool = _struct_reader(schema.type_name), len(fields) == 0
+    read_list = next((_list_reader(_value_reader(field), _zero_of(field)) for field in fields.values()), None)
+
+    def read(value: Any) -> Any:
+        if type(value) is dict:
+            return read_schema(value)
+        if has_bool and type(value) is not bool:
+            raise mismatch(value, "a boolean or an object")
+        if type(value) is list and read_list is not None:
+            result = read_list(value)
+            return None if result is UNSET else result
+        return value if has_bool else None
+
+    return read
 
 
 def _struct_reader(message_name: str) -> Reader:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -65,9 +65,13 @@ class _Place:
         additional = self.schema.get("additionalProperties")
         if isinstance(additional, Mapping):
             yield self.child(additional, "additionalProperties"), "@element"
-        for name, child in self.schema.get("properties", {}).items():
-            yield self.child(child, f"properties[{name}]"), escape_property(name)
-        if "items" in self.schema:
+        is_atomic = self.schema.get("x-kubernetes-map-type") == "atomic"
+        for name, child in (self.schema.get("properties") or {}).items():
+            place = self.child(child, f"properties[{name}]")
+            if is_atomic and not place.uncorrelatable:
+                place = replace(place, uncorrelatable=self.path)
+            yield place, escape_property(name)
+        if isinstance(self.schema.get("items"), Mapping):
             place = self.child(self.schema["items"], "items")
             if self.schema.get("x-kubernetes-list-type") != "map" and not place.uncorrelatable:
                 place = replace(place, uncorrelatable=self.path)
@@ -80,18 +84,19 @@ def _max_elements(schema: JsonSchema) -> int | None:
     return schema.get("maxItems") if schema.get("type") == "array" else 1
 
 
-def find_rule_errors(schema: JsonSchema, path: str) -> list[FieldError]:
-    """Return the errors of all rules of a structural schema."""
-    root = _Place(schema, path, is_root=True)
-    if errors := list(_find_definition_errors(root)):
-        return errors
-    check = _Check()
-    check.visit(root, None)
+def find_definition_errors(schema: JsonSchema, path: str) -> list[FieldError]:
+    """Return the errors of all rules of a schema that need no compilation."""
+    return list(_find_definition_errors(_Place(schema, path, is_root=True)))
+
+
+def find_rule_errors(schema: JsonSchema, path: str, broken: Sequence[str] = ()) -> list[FieldError]:
+    """Return the errors of the expressions of a structural schema, except where paths below are `broken`."""
+    check = _Check(broken)
+    check.visit(_Place(schema, path, is_root=True), None)
     return [*check.errors, *check.total_errors(path)]
 
 
 def _find_definition_errors(place: _Place) -> Iterator[FieldError]:
-    """Yield the errors that need no compilation."""
     rules = place.schema.get("x-kubernetes-validations") or ()
     for index, rule in enumerate(rules):
         yield from _find_field_errors(rule, f"{place.path}.x-kubernetes-validations[{index}]", place.schema)
@@ -146,8 +151,9 @@ def _required(path: str, field: str, detail: str) -> FieldError:
 class _Check:
     """Compiles all rules of a schema and adds up their costs."""
 
-    def __init__(self) -> None:
+    def __init__(self, broken: Sequence[str]) -> None:
         self.errors: list[FieldError] = []
+        self._broken = broken
         self._structs: Structs = {}
         self._total = 0
         self._expensive: list[tuple[int, str]] = []
@@ -163,6 +169,8 @@ class _Check:
             )
         for child, name in place.children():
             self.visit(child, _type_of_child(declared, name))
+        if any(each.startswith(place.path) for each in self._broken):
+            return
         if rules and declared is None:
             message = "Internal error: failed to retrieve type information for x-kubernetes-validations"
             self.errors.append(FieldError(f"{place.path}.x-kubernetes-validations", "InternalError", message))

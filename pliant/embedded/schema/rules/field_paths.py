@@ -12,6 +12,17 @@ _ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "
 
 def normalize_field_path(path: str, schema: Mapping[str, Any]) -> str | None:
     """Return a path such as `.spec['a.b']` as errors show it; None if the schema has no such field."""
+    found = _follow(path, schema)
+    return found[0] or None if found is not None else None
+
+
+def find_field_schema(path: str, schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the schema of a field; None if the schema has no such field."""
+    found = _follow(path, schema)
+    return found[1] if found is not None else None
+
+
+def _follow(path: str, schema: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
     position, normalized = 0, ""
     while position < len(path):
         match = _SEGMENT.match(path, position)
@@ -30,4 +41,4 @@ def normalize_field_path(path: str, schema: Mapping[str, Any]) -> str | None:
         else:
             return None
         position = match.end()
-    return normalized or None
+    return normalized, schema

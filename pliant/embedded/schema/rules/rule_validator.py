@@ -37,9 +37,9 @@ class _OutOfBudget(Exception):
 class RuleValidator:
     """Evaluates all rules of a schema."""
 
-    def __init__(self, schema: JsonSchema) -> None:
+    def __init__(self, schema: JsonSchema, *, is_resource: bool = True) -> None:
         structs: Structs = {}
-        self._root = _build_node(schema, declare_type(schema, "selfType", structs, is_resource=True), structs)
+        self._root = _build_node(schema, declare_type(schema, "selfType", structs, is_resource=is_resource), structs)
 
     def validate(self, obj: Any, old: Any = None) -> list[FieldError]:
         """Return the errors of an object, which its schema has found valid; `old` is the object that it replaces."""
@@ -97,7 +97,7 @@ def _build_node(schema: JsonSchema, declared: DeclaredType | None, structs: Stru
     if declared is None or not has_rules(schema):
         return None
     node = _Node(schema, declared, structs)
-    if "items" in schema:
+    if isinstance(schema.get("items"), Mapping):
         node.items = _build_node(schema["items"], declared.element, structs)
     if isinstance(schema.get("additionalProperties"), Mapping):
         node.additional = _build_node(schema["additionalProperties"], declared.element, structs)
