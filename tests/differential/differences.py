@@ -52,8 +52,8 @@ def compare_answers(real: Answer, embedded: Answer) -> list[Difference]:
     if real.code == PANICKED and embedded.code != CRASHED:
         return []
     if real.code != embedded.code or CRASHED in (real.code, embedded.code):
-        causes = [_causes_text(answer) for answer in (real, embedded)]
-        return [Difference("code", causes[0] or causes[1], real.code, embedded.code)]
+        texts = map(_causes_text, sorted((real, embedded), key=lambda answer: answer.code != CRASHED))
+        return [Difference("code", next(filter(None, texts), ""), real.code, embedded.code)]
     if real.is_failure and embedded.is_failure:
         return list(_compare_failures(real.body, embedded.body))
     return list(_compare_values(_without_manager_events(real.body, embedded.body), embedded.body, ""))

@@ -76,9 +76,9 @@ def _find_required_names(names: Object) -> Iterator[FieldError]:
 def _find_names_errors(names: Object, path: str) -> Iterator[FieldError]:
     for field in (*_PLAIN_NAMES, *_MIXED_CASE_NAMES):
         name = names.get(field) or ""
-        if problem := name_problem(name.lower() if field in _MIXED_CASE_NAMES else name, DNS_1035_LABEL_RULE):
-            if name:
-                yield _invalid(f"{path}.{field}", name, problem)
+        problem = name_problem(name.lower() if field in _MIXED_CASE_NAMES else name, DNS_1035_LABEL_RULE)
+        if name and problem:
+            yield _invalid(f"{path}.{field}", name, problem)
     for field in ("shortNames", "categories"):
         for index, name in enumerate(names.get(field) or ()):
             if problem := name_problem(name, DNS_1035_LABEL_RULE) or ("" if name else DNS_1035_LABEL_RULE.message):

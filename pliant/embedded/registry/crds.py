@@ -150,8 +150,12 @@ def _parse_columns(version: Mapping[str, Any]) -> tuple[TableColumn, ...]:
 
 
 def apply_crd_defaults(crd: Object, old: Object | None) -> None:
-    """Set default names."""
+    """Set default names, and the stored versions of a status without any."""
     set_crd_name_defaults(crd)
+    status = crd.get("status")
+    if status is not None and not status.get("storedVersions"):
+        stored = [version.get("name") or "" for version in crd["spec"].get("versions") or () if version.get("storage")]
+        status["storedVersions"] = stored[:1]
 
 
 def add_cleanup_finalizer(metadata: Object) -> None:

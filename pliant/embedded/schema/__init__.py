@@ -74,9 +74,12 @@ class Schema:
         if self._defaulter is not None:
             self._defaulter(obj)
 
-    def prune(self, obj: dict[str, Any], *, keep_nulls: bool = False) -> list[str]:
-        """Remove unknown fields in place and return their paths; also remove nulls of fields that are not nullable."""
-        pruner = self._pruner_of_unknown if keep_nulls else self._pruner
+    def prune(self, obj: dict[str, Any], *, keep_nulls: bool = False, is_strict: bool = False) -> list[str]:
+        """Remove unknown fields in place and return their paths; also remove nulls of fields that are not nullable.
+
+        Only a strict request sees the fields of values that are no objects, which is another error anyway.
+        """
+        pruner = self._pruner_of_unknown if keep_nulls else self._strict_pruner if is_strict else self._pruner
         pruned = pruner(obj) if pruner is not None else None
         return [format_reversed_path(segments) for segments in pruned] if pruned else []
 
@@ -125,6 +128,10 @@ class Schema:
     @cached_property
     def _pruner(self) -> Pruner | None:
         return compile_pruner(self._full_openapi)
+
+    @cached_property
+    def _strict_pruner(self) -> Pruner | None:
+        return compile_pruner(self._full_openapi, prunes_wrong_types=not self._is_builtin)
 
     @cached_property
     def _pruner_of_unknown(self) -> Pruner | None:

@@ -50,7 +50,10 @@ def _find_root_errors(schema: Mapping[str, Any], path: str, *, has_status: bool)
         yield FieldError.of(path, FieldErrorType.INVALID, "", detail)
     elif has_status and json_type not in ("", "object"):
         yield FieldError.of(f"{path}.type", FieldErrorType.INVALID, json_type, detail)
-    elif has_status and any(schema.get(keyword) not in (None, False) for keyword in _REFUSED_WITH_STATUS):
+    elif has_status and any(
+        schema.get(keyword) is not None and (schema[keyword] is not False or keyword == "additionalProperties")
+        for keyword in _REFUSED_WITH_STATUS
+    ):
         yield FieldError.of(path, FieldErrorType.INVALID, "", detail)
     if schema.get("nullable"):
         yield FieldError.of(f"{path}.nullable", FieldErrorType.FORBIDDEN, None, "nullable cannot be true at the root")

@@ -13,21 +13,26 @@ from pliant.embedded.schema.validators import compile_validator
 JsonSchema = Mapping[str, Any]
 
 
-def find_default_errors(schema: JsonSchema, path: str) -> Iterator[FieldError]:
+def find_default_errors(schema: JsonSchema, path: str, *, is_root: bool = True) -> Iterator[FieldError]:
     """Yield the errors of all defaults of a structural schema; those within additionalProperties are not validated."""
     if schema.get("default") is not None:
-        yield from _find_value_errors(schema, schema["default"], f"{path}.default")
+        is_resource = is_root or bool(schema.get("x-kubernetes-embedded-resource"))
+        yield from _find_value_errors(schema, schema["default"], f"{path}.default", is_resource=is_resource)
     if isinstance(schema.get("items"), Mapping):
-        yield from find_default_errors(schema["items"], f"{path}.items")
+        yield from find_default_errors(schema["items"], f"{path}.items", is_root=False)
     for name, child in (schema.get("properties") or {}).items():
-        yield from find_default_errors(child, f"{path}.properties[{name}]")
+        yield from find_default_errors(child, f"{path}.properties[{name}]", is_root=False)
 
 
-def _find_value_errors(schema: JsonSchema, value: Any, path: str) -> Iterator[FieldError]:
-    prune = compile_pruner(schema, keep_nulls=True)
+def _find_value_errors(schema: JsonSchema, value: Any, path: str, *, is_resource: bool) -> Iterator[FieldError]:
+    prune = compile_pruner(schema, keep_nulls=True, prunes_wrong_types=True)
     if prune is not None and prune(deep_copy(value)):
         yield FieldError.of(path, FieldErrorType.INVALID, value, "must not have unknown fields")
-    validate = compile_validator(schema)
+    missing = [name for name in ("apiVersion", "kind") if is_resource and isinstance(value, dict) and name not in value]
+    if missing:
+        yield from (FieldError.of(f"{path}.{name}", FieldErrorType.REQUIRED, None, "") for name in missing)
+        return
+    validate = compile_validator(_without_types(schema))
     errors = [error.build() for error in (validate(value) if validate is not None else None) or ()]
     if not errors and has_rules(schema):
         # Importing CEL takes 12 ms; most schemas with defaults have no rules for them.
@@ -38,3 +43,14 @@ def _find_value_errors(schema: JsonSchema, value: Any, path: str) -> Iterator[Fi
     for error in errors:
         field = error.field.removeprefix("<nil>")
         yield FieldError(f"{path}.{field}" if field else path, error.reason, error.message)
+
+
+def _without_types(schema: JsonSchema) -> JsonSchema:
+    """Return a schema in which integers or strings may have other types, too, as in defaults on Kubernetes."""
+    result = {keyword: value for keyword, value in schema.items() if keyword != "x-kubernetes-int-or-string"}
+    for keyword in ("items", "additionalProperties"):
+        if isinstance(result.get(keyword), Mapping):
+            result[keyword] = _without_types(result[keyword])
+    if result.get("properties"):
+        result["properties"] = {name: _without_types(child) for name, child in result["properties"].items()}
+    return result

@@ -82,12 +82,47 @@ def _map_defaulter(additional: Mapping[str, Any], inner: Defaulter | None) -> De
     return fill
 
 
-def compile_pruner(schema: Mapping[str, Any], *, keep_nulls: bool = False) -> Pruner | None:
-    """Return a function that removes unknown fields and nulls of unset fields; None if there is nothing to remove."""
+def compile_pruner(
+    schema: Mapping[str, Any], *, keep_nulls: bool = False, prunes_wrong_types: bool = False
+) -> Pruner | None:
+    """Return a function that removes unknown fields and nulls of unset fields; None if there is nothing to remove.
+
+    With `prunes_wrong_types`, all fields of an object are unknown where the schema has no object, as in Kubernetes.
+    """
+    pruner = _compile_pruner(schema, keep_nulls=keep_nulls, prunes_wrong_types=prunes_wrong_types)
+    if not prunes_wrong_types or schema.get("x-kubernetes-preserve-unknown-fields"):
+        return pruner
+    is_list = schema.get("items") is not None
+    is_object = not is_list and (schema.get("type") == "object" or bool(schema.get("properties")))
+    if is_object and isinstance(additional := schema.get("additionalProperties"), bool) and additional:
+        return pruner
+    expected = list if is_list else dict if is_object else type(None)
+
+    def prune(value: Any) -> list[list[PathSegment]] | None:
+        if type(value) is not expected:
+            return _prune_everything(value)
+        return pruner(value) if pruner is not None else None
+
+    return prune
+
+
+def _prune_everything(value: Any) -> list[list[PathSegment]] | None:
+    pruned: list[list[PathSegment]] | None = None
+    if type(value) is dict and value:
+        pruned = [[name] for name in value]
+        value.clear()
+    elif type(value) is list:
+        for index, item in enumerate(value):
+            pruned = _merge_pruned_paths(pruned, _prune_everything(item), index)
+    return pruned
+
+
+def _compile_pruner(schema: Mapping[str, Any], *, keep_nulls: bool, prunes_wrong_types: bool) -> Pruner | None:
+    options = {"keep_nulls": keep_nulls, "prunes_wrong_types": prunes_wrong_types}
     if schema.get("x-kubernetes-embedded-resource"):
         schema = with_object_metadata(schema)
     if schema.get("items") is not None:
-        return _list_pruner(compile_pruner(schema["items"], keep_nulls=keep_nulls))
+        return _list_pruner(compile_pruner(schema["items"], **options))
     additional = schema.get("additionalProperties")
     properties = schema.get("properties", {})
     if schema.get("type") != "object" and not properties:
@@ -95,8 +130,8 @@ def compile_pruner(schema: Mapping[str, Any], *, keep_nulls: bool = False) -> Pr
     if isinstance(additional, Mapping):
         # A null with a default stays: it becomes the default.
         keeps_null = keep_nulls or not additional or bool(additional.get("nullable")) or "default" in additional
-        return _map_pruner(compile_pruner(additional, keep_nulls=keep_nulls), keeps_null=keeps_null)
-    known = {name: compile_pruner(child, keep_nulls=keep_nulls) for name, child in properties.items()}
+        return _map_pruner(compile_pruner(additional, **options), keeps_null=keeps_null)
+    known = {name: compile_pruner(child, **options) for name, child in properties.items()}
     nullable = {name for name, child in properties.items() if keep_nulls or child.get("nullable")}
     keeps_unknown = bool(additional or schema.get("x-kubernetes-preserve-unknown-fields"))
     return _object_pruner(known, nullable, keeps_unknown=keeps_unknown)

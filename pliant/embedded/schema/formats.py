@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from datetime import date, datetime
 from functools import lru_cache
-from typing import Final
+from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 from pliant.errors import InvalidSpec
@@ -83,9 +83,40 @@ _POSIX_CLASSES: Final = {
 }
 
 
+_DIFFERS_FROM_PYTHON: Final = re.compile(r"\(\?[^:]|\\[pPQCAbB1-9]|[*+?}][+?]")
+"""Syntax that Python lacks, reads differently, or has in addition to that of Go."""
+
+
+class SearchablePattern(Protocol):
+    def search(self, text: str, /) -> object:
+        """Return something true if some part of a text matches."""
+
+
+class _ParsedPattern:
+    """A pattern for which Python has no equivalent."""
+
+    def __init__(self, pattern: str) -> None:
+        # Importing the parser costs time; few schemas have such a pattern.
+        from pliant.embedded.cel.regex.matcher import compile_pattern
+        from pliant.embedded.cel.values import EvaluationError
+
+        try:
+            self._is_match = compile_pattern(pattern).is_match
+        except EvaluationError as error:
+            raise ValueError(str(error)) from None
+
+    def search(self, text: str) -> object:
+        return self._is_match(text) or None
+
+
 @lru_cache(maxsize=1024)
-def compile_go_pattern(pattern: str, field_path: str = "pattern") -> re.Pattern[str]:
+def compile_go_pattern(pattern: str, field_path: str = "pattern") -> SearchablePattern:
     """Translate a Go regular expression; raise InvalidSpec with `field_path` if it is invalid."""
+    if _DIFFERS_FROM_PYTHON.search(pattern):
+        try:
+            return _ParsedPattern(pattern)
+        except ValueError as error:
+            raise InvalidSpec(field_path, f"must be a valid regular expression, but isn't: {error}") from error
     text = pattern
     for name, characters in _POSIX_CLASSES.items():
         text = text.replace(name, characters)

@@ -88,6 +88,8 @@ def _type_validator(schema: Mapping[str, Any]) -> Validator | None:
     name = schema.get("type")
     if name is None:
         return _untyped_validator(schema)
+    if name not in _VALIDATORS_BY_TYPE:  # an error of the schema, which hides none of its default
+        return lambda value: _type_error(value, name)
     inner = _chain_validators(_VALIDATORS_BY_TYPE[name](schema))
     if name in ("integer", "number"):
         return _number_validator(name, inner)

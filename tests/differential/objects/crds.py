@@ -210,11 +210,15 @@ def _make_spec(rng: random.Random, group: str) -> Fields:
     spec["versions"] = spec["versions"][: rng.randrange(1, 4)]
     for change in rng.choices((_change_names, _change_version, _change_version, _change_spec), k=rng.randrange(3)):
         change(rng, spec)
-    is_same = rng.random() < 0.6
+    is_same, has_changed_schema = rng.random() < 0.6, False
     for _ in range(rng.choice((0, 0, 1, 1, 2))):
-        seed = rng.random()
+        seed, has_changed_schema = rng.random(), rng.random() < 0.9
         for version in spec["versions"] if is_same else spec["versions"][:1]:
             _change_schema(random.Random(seed), version)
+    for version in spec["versions"]:
+        # kube-apiserver panics if there is no schema, or one with unsupported keywords.
+        if version.get("schema") == {} or has_changed_schema:
+            version.pop("selectableFields", None)
     return spec
 
 

@@ -21,7 +21,7 @@ _WRITABLE_BY_STATUS = {
     "/services": _METADATA_WRITABLE_BY_STATUS,
     "/persistentvolumeclaims": _METADATA_WRITABLE_BY_STATUS,
     "/namespaces": _METADATA_WRITABLE_BY_STATUS,
-    "apiextensions.k8s.io/customresourcedefinitions": _METADATA_WRITABLE_BY_STATUS,
+    "apiextensions.k8s.io/customresourcedefinitions": (*_METADATA_WRITABLE_BY_STATUS, *_REFUSED_METADATA),
     "policy/poddisruptionbudgets": _METADATA_WRITABLE_BY_STATUS,
 }
 
@@ -70,7 +70,8 @@ def _with_written_metadata(old: Object, new: Object, resource: str) -> Object:
     """Return metadata with the fields that a write of the status also writes."""
     fields = _WRITABLE_BY_STATUS[resource]
     written = {field: new[field] for field in fields if new.get(field)}
-    return {**{field: value for field, value in old.items() if field not in fields}, **written}
+    kept = {field: value for field, value in old.items() if field not in fields or field in _REFUSED_METADATA}
+    return {**kept, **written}
 
 
 def drop_unset_metadata(metadata: Object) -> None:

@@ -68,7 +68,8 @@ def check_and_prune(info: RequestInfo, obj: Object) -> list[str]:
     if obj.get("apiVersion") in (None, ""):  # only a patch of a custom object can remove it
         raise errors.internal_error("Object 'apiVersion' is missing in 'object has no apiVersion field'")
     mode = info.query_text("fieldValidation") or "Warn"
-    unknown = kind.schema.prune(obj) if kind.schema is not None else []
+    is_strict = mode == "Strict" and kind.is_custom
+    unknown = kind.schema.prune(obj, is_strict=is_strict) if kind.schema is not None else []
     if kind.resource_key == CRDS_RESOURCE_KEY:
         unknown += prune_crd_schemas(obj)
     if unknown and mode == "Strict" and is_patch:

@@ -123,7 +123,7 @@ class _Node:
         self._declared = declared
         scope = RuleScope(declared, structs)
         rules = schema.get("x-kubernetes-validations") or ()
-        self._rules = [_Rule(scope, rule, schema) for rule in rules]
+        self._rules = [_Rule(scope, rule, schema) for rule in rules if str(rule.get("rule") or "").strip()]
         self.items: _Node | None = None
         self.additional: _Node | None = None
         self.properties: dict[str, _Node] = {}
