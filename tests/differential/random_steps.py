@@ -9,10 +9,13 @@ from typing import Any
 from pliant.kube.transport.base import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from tests.differential.objects.examples import EXAMPLES, KindExample
 from tests.differential.objects.mutations import iterate_paths, mutate
+from tests.differential.objects.policies import with_policy
 from tests.differential.status_steps import status_step
 from tests.differential.steps import OTHER_SPACE, PARTIAL, PARTIAL_LIST, SPACE, TABLE, WATCH, Step
 
 SEQUENCE_LENGTH = 40
+_POLICY_SHARE = 0.2
+"""How many sequences have a policy that decides about their requests."""
 _NAMES = ("one", "two", "three")
 _SELECTORS = ("app=web", "app in (web,db),tier", "!app", "app!=web", "tier notin (2)", "a==", "x y", "app,tier=1")
 _BAD_QUERIES: tuple[dict[str, str], ...] = (
@@ -43,6 +46,9 @@ _LIST_QUERIES: tuple[dict[str, str], ...] = (
     {"fieldSelector": "metadata.name!=one"},
     {"fieldSelector": "metadata.namespace=" + SPACE},
     {"fieldSelector": "data.a=1"},
+    {"fieldSelector": "spec.colour=red"},
+    {"fieldSelector": "spec.enabled=true,spec.level!=2"},
+    {"fieldSelector": "spec.host=example.org"},
     {"fieldSelector": "nonsense"},
     {"sendInitialEvents": "true"},
     {},
@@ -54,7 +60,9 @@ def random_sequence(
 ) -> list[Step]:
     """Return a sequence about a few kinds, so that requests meet the objects of earlier ones."""
     chosen = rng.choices(examples, [example.weight for example in examples], k=3)
-    return [random_step(rng, rng.choice(chosen)) for _ in range(length)]
+    steps = [random_step(rng, rng.choice(chosen)) for _ in range(length)]
+    has_policies = any(example.kind == "ValidatingAdmissionPolicy" for example in examples)
+    return with_policy(rng, steps) if has_policies and rng.random() < _POLICY_SHARE else steps
 
 
 def random_step(rng: random.Random, example: KindExample) -> Step:
@@ -196,6 +204,29 @@ def _scale(rng: random.Random, example: KindExample) -> Step:
     return Step("PATCH", path, {"spec": {"replicas": replicas}}, query=_write_query(rng, example), media=MERGE_PATCH)
 
 
+def _subresource(rng: random.Random, example: KindExample) -> Step:
+    """Read, replace or apply the status or the scale of a custom object."""
+    if not example.is_custom or example.make_status is None:
+        return _get(rng, example)
+    path, subresource = _object_path(rng, example), rng.choice(("status", "status", "scale"))
+    if rng.random() < 0.2:
+        return Step("GET", f"{path}/{subresource}", accept=rng.choice(("application/json", TABLE, PARTIAL)))
+    name = path.rpartition("/")[2] if rng.random() < 0.95 else "another"
+    version = rng.choice(({}, {"resourceVersion": "{version}"}, {"resourceVersion": "{first}"}))
+    if subresource == "status":
+        body = {**example.make(rng, _NAMES[0]), "status": example.make_status(rng)}
+        body["metadata"] = {**body["metadata"], "name": name, **version}
+    else:
+        replicas = rng.choice((0, 1, 3, -1, None))
+        metadata = {"name": name, **version}
+        body = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata, "spec": {"replicas": replicas}}
+    body = mutate(rng, body) if rng.random() < 0.3 else body
+    if rng.random() < 0.6:
+        return Step("PUT", f"{path}/{subresource}", body, query=_write_query(rng, example))
+    query = {**_write_query(rng, example), "fieldManager": rng.choice(("ada", "bob")), "force": "true"}
+    return Step("PATCH", f"{path}/{subresource}", body, query=query, media=APPLY_PATCH)
+
+
 def _get(rng: random.Random, example: KindExample) -> Step:
     accept = rng.choice((TABLE, PARTIAL)) if rng.random() < 0.3 else "application/json"
     query = {"resourceVersion": rng.choice(("0", "{now}", "x"))} if rng.random() < 0.1 else {}
@@ -296,6 +327,7 @@ _VERBS: tuple[tuple[_Verb, int], ...] = (
     (_apply, 10),
     (_status, 6),
     (_scale, 4),
+    (_subresource, 5),
     (_get, 5),
     (_list, 8),
     (_delete, 6),

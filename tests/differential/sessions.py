@@ -13,11 +13,13 @@ from typing import Any
 from pliant.errors import Unreachable
 from pliant.kube.transport.base import Reply, Request, Transport
 from tests.differential.answers import CRASHED, PANICKED, Answer, decode_reply, normalize_body, normalize_reply
-from tests.differential.steps import OTHER_SPACE, SPACE, WATCH, Step, object_path, substitute
+from tests.differential.steps import OTHER_SPACE, SPACE, WAIT, WATCH, Step, object_path, substitute
 
 LAST_OBJECT = "last-of-the-watch"
 """The name of an object that is created after a sequence: a watch that delivers it has delivered everything."""
 _WATCH_SECONDS = 10.0
+_WAIT_SECONDS = 2.5
+"""kube-apiserver reads new policies at most once a second, after a watch has delivered them."""
 
 
 class Session:
@@ -65,7 +67,10 @@ class Session:
         async with AsyncExitStack() as stack:
             watches: list[tuple[Step, asyncio.Task[Answer]]] = []
             for step in steps:
-                if step.method == WATCH:
+                if step.method == WAIT:
+                    await asyncio.sleep(_WAIT_SECONDS)
+                    yield Answer(200, None)
+                elif step.method == WATCH:
                     answer, events = await stack.enter_async_context(self._watch(step))
                     if events is not None:
                         watches.append((step, events))

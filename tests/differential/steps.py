@@ -22,6 +22,9 @@ PARTIAL_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1
 WATCH = "WATCH"
 """The method of a step that opens a watch; its events are compared at the end of the sequence."""
 
+WAIT = "WAIT"
+"""The method of a step that waits until kube-apiserver has noticed new policies."""
+
 
 @dataclass(frozen=True)
 class Step:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from pliant.embedded.registry.kinds import Kind
+from pliant.embedded.registry.schema_rules import drop_required
 from pliant.embedded.registry.tables import AGE_COLUMN, NAME_COLUMN, TableColumn, make_column
 from pliant.embedded.schema import Schema
 from pliant.schemas import load_kubernetes_schema
@@ -25,7 +26,12 @@ def policy_kinds() -> tuple[Kind, ...]:
             has_status=True,
             has_generation=True,
         ),
-        _policy_kind("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", _BINDING_COLUMNS),
+        _policy_kind(
+            "ValidatingAdmissionPolicyBinding",
+            "validatingadmissionpolicybindings",
+            _BINDING_COLUMNS,
+            has_generation=True,
+        ),
     )
 
 
@@ -39,10 +45,17 @@ def _policy_kind(kind: str, plural: str, columns: tuple[TableColumn, ...], **kin
         namespaced=False,
         list_kind=f"{kind}List",
         categories=("api-extensions",),
-        schema=Schema(partial(load_kubernetes_schema, kind), is_builtin=True),
+        schema=Schema(partial(_load_schema, kind), is_builtin=True),
         columns=columns,
         **kind_fields,
     )
+
+
+def _load_schema(kind: str) -> Mapping[str, Any]:
+    """Return the published schema without required fields, which the validators of policies require."""
+    openapi = load_kubernetes_schema(kind)
+    drop_required(openapi["properties"]["spec"])
+    return openapi
 
 
 def _validations_cell(policy: Mapping[str, Any], now: datetime) -> int:

@@ -17,11 +17,74 @@ _PORT = {
 }
 
 
+_TEXT = {"type": "string"}
+_MORE_KEYWORDS: dict[str, Any] = {
+    "uri": {"type": "string", "format": "uri"},
+    "host": {"type": "string", "format": "hostname"},
+    "address": {"type": "string", "format": "ipv4"},
+    "network": {"type": "string", "format": "cidr"},
+    "uuid": {"type": "string", "format": "uuid"},
+    "day": {"type": "string", "format": "date"},
+    "wait": {"type": "string", "format": "duration"},
+    "mac": {"type": "string", "format": "mac"},
+    "letters": {"type": "string", "pattern": r"^\p{L}+$", "maxLength": 5},
+    "big": {"type": "integer", "format": "int64"},
+    "level": {"type": "integer", "enum": [1, 2, 3], "default": 1},
+    "weight": {"type": "number", "minimum": 0, "exclusiveMinimum": True, "multipleOf": 0.5},
+    "kept": {"x-kubernetes-preserve-unknown-fields": True},
+    "matrix": {"type": "array", "items": {"type": "array", "items": {"type": "integer"}, "maxItems": 2}},
+    "limits": {
+        "type": "object",
+        "minProperties": 1,
+        "additionalProperties": {
+            "type": "object",
+            "required": ["max"],
+            "properties": {"max": {"type": "integer", "default": 5}, "unit": {"type": "string", "nullable": True}},
+        },
+    },
+    "maybe": {"type": "object", "nullable": True, "properties": {"x": {"type": "integer", "default": 7}}},
+    "owners": {
+        "type": "array",
+        "x-kubernetes-list-type": "set",
+        "items": {"type": "object", "x-kubernetes-map-type": "atomic", "properties": {"name": _TEXT, "role": _TEXT}},
+    },
+    "template": {
+        "type": "object",
+        "x-kubernetes-embedded-resource": True,
+        "properties": {"spec": {"type": "object", "properties": {"x": {"type": "integer"}}}},
+    },
+    "range": {
+        "type": "object",
+        "properties": {"low": {"type": "integer"}, "high": {"type": "integer"}},
+        "x-kubernetes-validations": [
+            {"rule": "self.low <= self.high", "message": "low above high", "fieldPath": ".low"},
+            {"rule": "self.high <= 10", "messageExpression": "'high is ' + string(self.high)"},
+        ],
+    },
+    "fixed": {
+        "type": "string",
+        "maxLength": 20,
+        "x-kubernetes-validations": [
+            {"rule": "self == oldSelf", "reason": "FieldValueForbidden"},
+            {"rule": "!oldSelf.hasValue() || self.size() >= oldSelf.value().size()", "optionalOldSelf": True},
+        ],
+    },
+    "mixed": {
+        "type": "object",
+        "properties": {"a": _TEXT, "b": {"type": "integer"}},
+        "allOf": [{"properties": {"a": {"minLength": 2}}}],
+        "anyOf": [{"required": ["a"]}, {"properties": {"b": {"minimum": 5}}}],
+        "not": {"required": ["c"]},
+    },
+}
+
+
 def _gadget_schema() -> dict[str, Any]:
     spec = {
         "type": "object",
         "required": ["size"],
         "properties": {
+            **_MORE_KEYWORDS,
             "size": {"type": "integer", "minimum": 0, "maximum": 100, "format": "int32"},
             "replicas": {"type": "integer", "minimum": 0},
             "colour": {"type": "string", "enum": ["red", "green", "blue"], "default": "red"},
@@ -93,6 +156,14 @@ def gadget_crd(group: str = "example.org") -> dict[str, Any]:
         "labelSelectorPath": ".status.selector",
     }
     column = {"name": "Size", "type": "integer", "jsonPath": ".spec.size", "description": "the size"}
+    more = [
+        {"name": "Ratio", "type": "number", "jsonPath": ".spec.ratio", "format": "double"},
+        {"name": "Enabled", "type": "boolean", "jsonPath": ".spec.enabled"},
+        {"name": "When", "type": "date", "jsonPath": ".spec.when"},
+        {"name": "Ports", "type": "string", "jsonPath": ".spec.ports[*].port", "priority": 2},
+        {"name": "Ready", "type": "string", "jsonPath": '.status.conditions[?(@.type=="A")].status'},
+        {"name": "Wrong", "type": "integer", "jsonPath": ".spec.percent"},
+    ]
     wide = {"name": "Colour", "type": "string", "jsonPath": ".spec.colour", "priority": 1}
     version = {
         "name": "v1",
@@ -100,8 +171,8 @@ def gadget_crd(group: str = "example.org") -> dict[str, Any]:
         "storage": True,
         "schema": {"openAPIV3Schema": _gadget_schema()},
         "subresources": {"status": {}, "scale": scale},
-        "additionalPrinterColumns": [column, wide],
-        "selectableFields": [{"jsonPath": ".spec.colour"}],
+        "additionalPrinterColumns": [column, wide, *more],
+        "selectableFields": [{"jsonPath": f".spec.{name}"} for name in ("colour", "enabled", "level", "host")],
     }
     names = {"plural": "gadgets", "singular": "gadget", "kind": "Gadget", "shortNames": ["gd"], "categories": ["all"]}
     versions = [
@@ -139,8 +210,43 @@ def make_gadget_spec(rng: random.Random) -> dict[str, Any]:
         "free": {"anything": {"goes": [1, None, "x"]}},
         "choice": rng.choice(({"a": "1"}, {"b": "2"})),
     }
-    chosen = rng.sample(sorted(choices), rng.randrange(6))
+    choices |= _more_choices(rng)
+    chosen = rng.sample(sorted(choices), rng.randrange(7))
     return {"size": rng.randrange(101), **{name: choices[name] for name in chosen}}
+
+
+def _more_choices(rng: random.Random) -> dict[str, Any]:
+    return {
+        "uri": rng.choice(("https://example.org/x", "/path", "nonsense")),
+        "host": rng.choice(("example.org", "a_b", "x")),
+        "address": rng.choice(("10.0.0.1", "10.0.0.256", "::1")),
+        "network": rng.choice(("10.0.0.0/8", "10.0.0.1/33", "fe80::/64")),
+        "uuid": rng.choice(("123e4567-e89b-12d3-a456-426614174000", "123e4567e89b12d3a456426614174000", "123")),
+        "day": rng.choice(("2030-01-01", "2030-13-01", "20300101")),
+        "wait": rng.choice(("5s", "1h30m", "5", "3 days", "-1s")),
+        "mac": rng.choice(("01:23:45:67:89:ab", "01-23-45-67-89-ab", "0123.4567.89ab", "x")),
+        "letters": rng.choice(("äb", "a1", "abcdef")),
+        "big": rng.choice((2**40, -(2**63), 1.0)),
+        "level": rng.choice((1, 2, 3, 4, 2.0)),
+        "weight": rng.choice((0.5, 1, 0, 0.3)),
+        "kept": rng.choice(({"a": None}, [1, None], "x", 5, {"metadata": {"x": 1}})),
+        "matrix": rng.choice(([[1, 2], [3]], [], [[]], [[1, 2, 3]], [["x"]])),
+        "limits": rng.choice(({"cpu": {}}, {"cpu": {"max": 1, "unit": None}}, {}, {"a": {"max": "x"}, "b": {}})),
+        "maybe": rng.choice((None, {}, {"x": 1}, {"x": None})),
+        "owners": rng.choice(([{"name": "a"}], [{"name": "a"}, {"name": "a", "role": "x"}], [{"name": "a"}] * 2)),
+        "template": rng.choice(
+            (
+                {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"x": 1, "y": 2}},
+                {"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"a b": "c"}}},
+                {"apiVersion": "a/b/c", "kind": "", "metadata": {"unknown": 1, "labels": {"a": 5}}},
+                {"kind": "Bad Kind", "spec": {"x": "1"}},
+                {},
+            )
+        ),
+        "range": rng.choice(({"low": 1, "high": 5}, {"low": 6, "high": 5}, {"low": 1, "high": 11}, {"low": 1}, {})),
+        "fixed": rng.choice(("a", "bb", "ccc")),
+        "mixed": rng.choice(({"a": "xx"}, {"b": 5}, {"a": "x"}, {"b": 1}, {}, {"c": 1, "b": 7})),
+    }
 
 
 def make_gadget_status(rng: random.Random) -> dict[str, Any]:

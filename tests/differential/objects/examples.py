@@ -27,6 +27,7 @@ from tests.differential.objects.crds import make_crd_status, make_installed_crd,
 from tests.differential.objects.custom import make_gadget_spec, make_gadget_status
 from tests.differential.objects.networking import make_endpoint_slice, make_service, make_service_status
 from tests.differential.objects.pods import make_pod_spec
+from tests.differential.objects.policies import make_binding, make_policy, make_policy_status
 from tests.differential.objects.workloads import (
     make_deployment,
     make_job,
@@ -204,6 +205,23 @@ EXAMPLES: tuple[KindExample, ...] = (
         make_status=make_crd_status,
         namespaced=False,
         fixed_name="gadgets.example.org",
+        is_dry=True,
+    ),
+    KindExample(
+        api_version="admissionregistration.k8s.io/v1",
+        kind="ValidatingAdmissionPolicy",
+        plural="validatingadmissionpolicies",
+        make_fields=make_policy,
+        make_status=make_policy_status,
+        namespaced=False,
+        is_dry=True,
+    ),
+    KindExample(
+        api_version="admissionregistration.k8s.io/v1",
+        kind="ValidatingAdmissionPolicyBinding",
+        plural="validatingadmissionpolicybindings",
+        make_fields=make_binding,
+        namespaced=False,
         is_dry=True,
     ),
     KindExample(

@@ -76,6 +76,8 @@ _VALIDATED_WITH_ERRORS = frozenset(
         *(f"{plural}.rbac.authorization.k8s.io" for plural in ("roles", "clusterroles")),
         *(f"{plural}.rbac.authorization.k8s.io" for plural in ("rolebindings", "clusterrolebindings")),
         *("deployments.apps", "replicasets.apps", "jobs.batch", "controllerrevisions.apps"),
+        "validatingadmissionpolicies.admissionregistration.k8s.io",
+        "validatingadmissionpolicybindings.admissionregistration.k8s.io",
         *("priorityclasses.scheduling.k8s.io", "customresourcedefinitions.apiextensions.k8s.io"),
     }
 )

@@ -14,6 +14,7 @@ from pliant.embedded.cel.source_errors import CompileError
 from pliant.embedded.cel.types import Type
 from pliant.embedded.schema.rules.declared_types import DeclaredType, Structs, declare_type
 
+INSTANTIATION_PROBLEM: Final = "program instantiation failed: "
 _VARIABLES: Final = Type("struct", "kubernetes.variables")
 _TEXT: Final = {"type": "string"}
 _TEXTS: Final = {"type": "array", "items": _TEXT}
@@ -110,7 +111,7 @@ class PolicyScope:
             names = str(allowed[0]) if len(allowed) == 1 else f"one of [{' '.join(each.name for each in allowed[:2])}]"
             return f"must evaluate to {names} but got {program.result_type}"
         problem = find_conversion_error(program.expression)
-        return f"program instantiation failed: {problem}" if problem else program
+        return f"{INSTANTIATION_PROBLEM}{problem}" if problem else program
 
     def _environment(self, *, has_authorizer: bool) -> Environment:
         request, namespace, _ = _declare_variables()
@@ -153,7 +154,7 @@ class CompiledPolicy:
 
 def compile_policy(spec: Mapping[str, Any]) -> CompiledPolicy:
     """Return the programs of a policy, with the reason in place of an invalid one."""
-    has_params = bool(spec.get("paramKind"))
+    has_params = spec.get("paramKind") is not None
     conditions_scope = PolicyScope(has_params=has_params, has_variables=False)
     scope = PolicyScope(has_params=has_params)
     conditions = [
@@ -167,7 +168,7 @@ def compile_policy(spec: Mapping[str, Any]) -> CompiledPolicy:
         scope.add_variable(each["name"], types.DYN if isinstance(program, str) else program.result_type)
     validations = [_compile_validation(each, scope) for each in spec.get("validations") or ()]
     annotations = [
-        (each["valueExpression"], scope.compile(each["valueExpression"], types.STRING, types.NULL, types.DYN))
+        (each["valueExpression"], scope.compile(each["valueExpression"], types.STRING, types.NULL))
         for each in spec.get("auditAnnotations") or ()
     ]
     return CompiledPolicy(conditions, variables, validations, annotations)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pliant.embedded.apiserver.admission.validation.label_selectors import validate_label_selector
@@ -14,22 +14,39 @@ from pliant.embedded.apiserver.http.errors import (
     required_field,
     unsupported_value,
 )
-from pliant.embedded.apiserver.policies.compiled_policy import PolicyScope
+from pliant.embedded.apiserver.policies.compiled_policy import INSTANTIATION_PROBLEM, PolicyScope
+from pliant.embedded.apiserver.policies.resource_rules import find_resources_errors
 from pliant.embedded.cel import types
 from pliant.embedded.cel.environment import Program
 from pliant.embedded.cel.types import Type
-from pliant.embedded.schema import FieldError
-from pliant.embedded.schema.metadata import DNS_SUBDOMAIN_RULE, name_problem, qualified_name_problem
+from pliant.embedded.schema import FieldError, FieldErrorType
+from pliant.embedded.schema.metadata import (
+    DNS_1035_LABEL_RULE,
+    DNS_SUBDOMAIN_RULE,
+    PATH_SEGMENT_RULE,
+    name_problem,
+    qualified_name_problem,
+)
 from pliant.embedded.storage.stored_objects import Object
 
-_OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
+_RESERVED_WORDS: Final = frozenset(
+    {
+        *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if"),
+        *("import", "let", "loop", "package", "namespace", "return", "var", "void", "while"),
+    }
+)
+_MAX_CONDITIONS: Final = 64
+_MAX_ANNOTATIONS: Final = 20
+_MAX_ANNOTATION_BYTES: Final = 5 * 1024
 _REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge")
+_LINE_BREAK: Final = re.compile(r"[\n\r]")
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def set_policy_defaults(policy: Object, old: Object | None) -> None:
     spec = policy.setdefault("spec", {})
-    spec.setdefault("failurePolicy", "Fail")
+    if spec.get("failurePolicy") is None:
+        spec["failurePolicy"] = "Fail"
     _set_resources_defaults(spec.get("matchConstraints"))
 
 
@@ -57,85 +74,113 @@ def validate_policy(policy: Object, old: Object | None) -> list[FieldError]:
 def _find_policy_errors(spec: Mapping[str, Any], policy_name: str) -> Iterator[FieldError]:
     if spec["failurePolicy"] not in ("Fail", "Ignore"):
         yield unsupported_value("spec.failurePolicy", spec["failurePolicy"], ("Fail", "Ignore"))
-    for field in ("apiVersion", "kind"):
-        if spec.get("paramKind") is not None and not spec["paramKind"].get(field):
-            yield required_field(f"spec.paramKind.{field}")
+    if (param_kind := spec.get("paramKind")) is not None:
+        yield from _find_param_kind_errors(param_kind, "spec.paramKind")
     constraints = spec.get("matchConstraints")
     if constraints is None:
         yield required_field("spec.matchConstraints")
     else:
-        yield from _find_resources_errors(constraints, "spec.matchConstraints")
+        yield from find_resources_errors(constraints, "spec.matchConstraints")
         if not constraints.get("resourceRules"):
             yield required_field("spec.matchConstraints.resourceRules")
-    yield from _find_expression_errors(spec)
-    yield from _find_annotation_errors(spec, policy_name)
+    has_params = param_kind is not None
+    yield from _find_condition_errors(spec.get("matchConditions") or (), has_params=has_params)
+    scope = PolicyScope(has_params=has_params)
+    for index, variable in enumerate(spec.get("variables") or ()):
+        yield from _check_variable(scope, variable, f"spec.variables[{index}]")
     if not spec.get("validations") and not spec.get("auditAnnotations"):
         detail = "validations or auditAnnotations must contain at least one item"
         yield required_field("spec.validations", detail)
         yield required_field("spec.auditAnnotations", detail)
-
-
-def _find_expression_errors(spec: Mapping[str, Any]) -> Iterator[FieldError]:
-    has_params = bool(spec.get("paramKind"))
-    scope, names = PolicyScope(has_params=has_params), set()
-    for index, condition in enumerate(spec.get("matchConditions") or ()):
-        path, name = f"spec.matchConditions[{index}]", condition.get("name") or ""
-        yield from _check(
-            PolicyScope(has_params=has_params, has_variables=False), condition, f"{path}.expression", types.BOOL
-        )
-        if name and (problem := qualified_name_problem(name)):
-            yield invalid_field(f"{path}.name", name, problem)
-        elif name and name in names:
-            yield duplicate_value(f"{path}.name", name)
-        names.add(name)
-    for index, variable in enumerate(spec.get("variables") or ()):
-        yield from _check_variable(scope, variable, f"spec.variables[{index}]")
     for index, validation in enumerate(spec.get("validations") or ()):
         yield from _check_validation(scope, validation, f"spec.validations[{index}]")
+    yield from _find_annotation_errors(spec.get("auditAnnotations") or (), scope, policy_name)
 
 
-def _find_annotation_errors(spec: Mapping[str, Any], policy_name: str) -> Iterator[FieldError]:
-    scope = PolicyScope(has_params=bool(spec.get("paramKind")))
-    for variable in spec.get("variables") or ():
-        scope.add_variable(variable.get("name") or "", types.DYN)
-    for index, annotation in enumerate(spec.get("auditAnnotations") or ()):
-        path, key = f"spec.auditAnnotations[{index}]", f"{policy_name}/{annotation.get('key') or ''}"
-        if problem := qualified_name_problem(key):
+def _find_param_kind_errors(param_kind: Mapping[str, Any], path: str) -> Iterator[FieldError]:
+    api_version, kind = param_kind.get("apiVersion") or "", param_kind.get("kind") or ""
+    group, _, version = api_version.rpartition("/")
+    if not api_version:
+        yield required_field(f"{path}.apiVersion")
+    elif "/" in group:
+        yield invalid_field(f"{path}.apiVersion", api_version, "unexpected GroupVersion string")
+    else:
+        if group and (problem := name_problem(group, DNS_SUBDOMAIN_RULE)):
+            yield invalid_field(f"{path}.apiVersion", group, problem)
+        if not version or (problem := name_problem(version, DNS_1035_LABEL_RULE)):
+            yield invalid_field(f"{path}.apiVersion", api_version, problem if version else "version must be specified")
+    if not kind:
+        yield required_field(f"{path}.kind")
+    elif problem := name_problem(kind.lower(), DNS_1035_LABEL_RULE):
+        yield invalid_field(f"{path}.kind", kind, f"may have mixed case, but should otherwise match: {problem}")
+
+
+def _find_condition_errors(conditions: Sequence[Mapping[str, Any]], *, has_params: bool) -> Iterator[FieldError]:
+    names: set[str] = set()
+    scope = PolicyScope(has_params=has_params, has_variables=False)
+    if len(conditions) > _MAX_CONDITIONS:
+        detail = f"must have at most {_MAX_CONDITIONS} items"
+        yield FieldError.of("spec.matchConditions", FieldErrorType.TOO_MANY, len(conditions), detail)
+    for index, condition in enumerate(conditions):
+        path, name = f"spec.matchConditions[{index}]", condition.get("name") or ""
+        yield from _check(scope, condition, f"{path}.expression", types.BOOL)
+        if not name:
+            yield required_field(f"{path}.name")
+        elif problem := qualified_name_problem(name):
+            yield invalid_field(f"{path}.name", name, problem)
+        if name and name in names:
+            yield duplicate_value(f"{path}.name", name)
+        names.add(name)
+
+
+def _find_annotation_errors(
+    annotations: Sequence[Mapping[str, Any]], scope: PolicyScope, policy_name: str
+) -> Iterator[FieldError]:
+    keys: set[str] = set()
+    if len(annotations) > _MAX_ANNOTATIONS:
+        detail = f"must not have more than {_MAX_ANNOTATIONS} auditAnnotations"
+        yield invalid_field("spec.auditAnnotations", list(annotations), detail)
+    for index, annotation in enumerate(annotations):
+        path, key = f"spec.auditAnnotations[{index}]", annotation.get("key") or ""
+        if problem := qualified_name_problem(f"{policy_name}/{key}"):
             yield invalid_field(f"{path}.key", key, problem)
-        allowed = (types.STRING, types.NULL, types.DYN)
-        yield from _check(scope, annotation, f"{path}.valueExpression", *allowed)
+        if len((annotation.get("valueExpression") or "").encode()) > _MAX_ANNOTATION_BYTES:
+            yield required_field(f"{path}.valueExpression", f"must not exceed {_MAX_ANNOTATION_BYTES} bytes in length")
+        else:
+            yield from _check(scope, annotation, f"{path}.valueExpression", types.STRING, types.NULL)
+        if key in keys:
+            yield duplicate_value(f"{path}.key", key)
+        keys.add(key)
 
 
 def _check_variable(scope: PolicyScope, variable: Mapping[str, Any], path: str) -> Iterator[FieldError]:
     name, source = variable.get("name") or "", (variable.get("expression") or "").strip()
-    if name and not _IDENTIFIER.fullmatch(name):
+    if not name.strip():
+        yield required_field(f"{path}.name", "name is not specified")
+    elif not _IDENTIFIER.fullmatch(name) or name in _RESERVED_WORDS:
         yield invalid_field(f"{path}.name", name, "must be a valid CEL identifier")
     if not source:
-        if variable.get("expression"):  # the schema reports an empty one
-            yield required_field(f"{path}.expression", "expression is not specified")
+        yield required_field(f"{path}.expression", "expression is not specified")
         return
-    program = scope.compile(source)
+    program = scope.compile(variable["expression"])
     # As in Kubernetes, expressions that use an invalid variable have no error of their own.
     scope.add_variable(name, program.result_type if isinstance(program, Program) else types.DYN)
     if isinstance(program, str):
-        yield invalid_field(f"{path}.expression", variable["expression"], program)
+        yield _expression_error(f"{path}.expression", variable["expression"], program)
 
 
 def _check_validation(scope: PolicyScope, validation: Mapping[str, Any], path: str) -> Iterator[FieldError]:
     message, reason = validation.get("message") or "", validation.get("reason")
-    if not (validation.get("expression") or "").strip():
-        if validation.get("expression"):  # the schema reports an empty one
-            yield required_field(f"{path}.expression", "expression is not specified")
-    else:
-        yield from _check(scope, validation, f"{path}.expression", types.BOOL)
-    if validation.get("messageExpression"):
-        yield from _check(scope, validation, f"{path}.messageExpression", types.STRING, has_authorizer=False)
+    yield from _check(scope, validation, f"{path}.expression", types.BOOL)
+    if source := validation.get("messageExpression"):
+        if source.strip():
+            yield from _check(scope, validation, f"{path}.messageExpression", types.STRING, has_authorizer=False)
+        else:
+            yield invalid_field(f"{path}.messageExpression", source, "must be non-empty if specified")
     if message and not message.strip():
         yield invalid_field(f"{path}.message", message, "must be non-empty if specified")
-    elif "\n" in message.strip():
+    elif _LINE_BREAK.search(message.strip()):
         yield invalid_field(f"{path}.message", message, "must not contain line breaks")
-    elif "\n" in (validation.get("expression") or "").strip() and not message.strip():
-        yield required_field(f"{path}.message", "message must be specified if expression contains line breaks")
     if reason is not None and reason not in _REASONS:
         yield unsupported_value(f"{path}.reason", reason, _REASONS)
 
@@ -145,28 +190,17 @@ def _check(
 ) -> Iterator[FieldError]:
     source = owner.get(path.rpartition(".")[2]) or ""
     if not source.strip():
-        if source:  # the schema reports an empty one
-            yield required_field(path)
+        yield required_field(path)
         return
     program = scope.compile(source, *allowed, has_authorizer=has_authorizer)
     if isinstance(program, str):
-        yield invalid_field(path, source, program)
+        yield _expression_error(path, source, program)
 
 
-def _find_resources_errors(resources: Mapping[str, Any], path: str) -> Iterator[FieldError]:
-    if resources["matchPolicy"] not in ("Equivalent", "Exact"):
-        yield unsupported_value(f"{path}.matchPolicy", resources["matchPolicy"], ("Equivalent", "Exact"))
-    for selector in ("namespaceSelector", "objectSelector"):
-        yield from validate_label_selector(resources[selector], f"{path}.{selector}")
-    for field in ("resourceRules", "excludeResourceRules"):
-        for index, rule in enumerate(resources.get(field) or ()):
-            rule_path = f"{path}.{field}[{index}]"
-            for required in ("operations", "apiGroups", "apiVersions", "resources"):
-                if not rule.get(required):
-                    yield required_field(f"{rule_path}.{required}")
-            for place, operation in enumerate(rule.get("operations") or ()):
-                if operation not in _OPERATIONS:
-                    yield unsupported_value(f"{rule_path}.operations[{place}]", operation, _OPERATIONS)
+def _expression_error(path: str, source: str, problem: str) -> FieldError:
+    if problem.startswith(INSTANTIATION_PROBLEM):
+        return FieldError(path, "InternalError", f"Internal error: {problem}")
+    return invalid_field(path, source, problem)
 
 
 def validate_binding(binding: Object, old: Object | None) -> list[FieldError]:
@@ -175,31 +209,43 @@ def validate_binding(binding: Object, old: Object | None) -> list[FieldError]:
 
 def _find_binding_errors(spec: Mapping[str, Any]) -> Iterator[FieldError]:
     name = spec.get("policyName") or ""
-    if name and (problem := name_problem(name, DNS_SUBDOMAIN_RULE)):
+    if not name:
+        yield required_field("spec.policyName")
+    elif problem := name_problem(name, DNS_SUBDOMAIN_RULE):
         yield invalid_field("spec.policyName", name, problem)
     if (param_ref := spec.get("paramRef")) is not None:
         yield from _find_param_ref_errors(param_ref)
     if (resources := spec.get("matchResources")) is not None:
-        yield from _find_resources_errors(resources, "spec.matchResources")
-    actions = spec.get("validationActions") or ()
+        yield from find_resources_errors(resources, "spec.matchResources")
+    yield from _find_action_errors(spec.get("validationActions") or [], "spec.validationActions")
+
+
+def _find_action_errors(actions: list[str], path: str) -> Iterator[FieldError]:
     for index, action in enumerate(actions):
         if action not in ("Audit", "Deny", "Warn"):
-            yield unsupported_value(f"spec.validationActions[{index}]", action, ("Audit", "Deny", "Warn"))
+            yield unsupported_value(f"{path}[{index}]", action, ("Audit", "Deny", "Warn"))
+        if action in actions[:index]:
+            yield duplicate_value(f"{path}[{index}]", action)
     if "Deny" in actions and "Warn" in actions:
         detail = "must not contain both Deny and Warn (repeating the same validation failure information in the API "
-        yield invalid_field("spec.validationActions", list(actions), f"{detail}response and headers serves no purpose)")
+        yield invalid_field(path, actions, f"{detail}response and headers serves no purpose)")
+    if not actions:
+        yield required_field(path, "at least one validation action is required")
 
 
 def _find_param_ref_errors(param_ref: Mapping[str, Any]) -> Iterator[FieldError]:
     name, selector, action = (param_ref.get(each) for each in ("name", "selector", "parameterNotFoundAction"))
+    path = "spec.paramRef"
+    if name and (problem := name_problem(name, PATH_SEGMENT_RULE)):
+        yield invalid_field(f"{path}.name", name, problem)
     if name and selector is not None:
         for field in ("name", "selector"):
-            yield forbidden_field(f"spec.paramRef.{field}", "name and selector are mutually exclusive")
+            yield forbidden_field(f"{path}.{field}", "name and selector are mutually exclusive")
     if selector is not None:
-        yield from validate_label_selector(selector, "spec.paramRef.selector")
+        yield from validate_label_selector(selector, f"{path}.selector")
     if not name and selector is None:
-        yield required_field("spec.paramRef", "one of name or selector must be specified")
+        yield required_field(path, "one of name or selector must be specified")
     if not action:
-        yield required_field("spec.paramRef.parameterNotFoundAction")
+        yield required_field(f"{path}.parameterNotFoundAction")
     elif action not in ("Allow", "Deny"):
-        yield unsupported_value("spec.paramRef.parameterNotFoundAction", action, ("Deny", "Allow"))
+        yield unsupported_value(f"{path}.parameterNotFoundAction", action, ("Deny", "Allow"))
