@@ -95,8 +95,6 @@ def make_minimal(path: str, name: str) -> Fields:
     return {"apiVersion": example.api_version, "kind": example.kind, "metadata": metadata, **fields}
 
 
-
-
 def _pod_status(rng: random.Random) -> Fields:
     return rng.choice(
         (
