@@ -103,13 +103,13 @@ def make_claim(rng: random.Random) -> Fields:
             ({"matchLabels": {"a": "b"}}, {"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}, {})
         ),
         "volumeName": "pv",
+        # Of this and dataSourceRef, the embedded server cannot know which one a client has set.
         "dataSource": rng.choice(
             (
                 {"kind": "PersistentVolumeClaim", "name": "other"},
                 {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"},
             )
         ),
-        "dataSourceRef": {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"},
         "volumeAttributesClassName": "gold",
     }
     spec = {"accessModes": modes, "resources": resources}

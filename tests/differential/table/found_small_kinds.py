@@ -131,9 +131,19 @@ SEQUENCES: dict[str, list[Step]] = {
             },
         ),
     ],
+    "empty preconditions, and bytes that are null": [
+        Step("POST", f"{A}/configmaps", {"metadata": {"name": "one"}, "binaryData": {"a": [None, 255]}}),
+        Step("DELETE", f"{A}/configmaps", {"preconditions": {"uid": ""}}),
+        Step("DELETE", f"{A}/configmaps/one", {"preconditions": {"uid": ""}}),
+        Step("DELETE", f"{A}/configmaps/one", {"preconditions": {"resourceVersion": ""}}),
+        Step("DELETE", _SPACE, {"preconditions": {"uid": ""}}),
+    ],
     "types that a JSON patch changes": [
         Step("POST", f"{A}/configmaps", {"metadata": {"name": "one"}}),
         Step("PATCH", f"{A}/configmaps/one", [{"op": "add", "path": "/apiVersion", "value": 0}], media=JSON_PATCH),
+        Step(
+            "PATCH", f"{A}/configmaps/one", [{"op": "move", "from": "/apiVersion", "path": "/kind"}], media=JSON_PATCH
+        ),
         Step(
             "PATCH",
             f"{A}/configmaps/one",

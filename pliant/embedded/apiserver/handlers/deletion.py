@@ -93,12 +93,17 @@ def parse_delete_options(info: RequestInfo, options_body: Mapping[str, Any]) -> 
         return DeleteOptions(
             grace_seconds=None if grace is None else int(grace) if int(grace) >= 0 else 1,
             propagation_policy=propagation,
-            uid=str(preconditions.get("uid") or ""),
-            resource_version=str(preconditions.get("resourceVersion") or ""),
+            uid=_read_precondition(preconditions, "uid"),
+            resource_version=_read_precondition(preconditions, "resourceVersion"),
             is_dry_run=_is_dry_run(info, options_body),
         )
     except (TypeError, ValueError, msgspec.ValidationError):
         raise errors.bad_request(f"gracePeriodSeconds: Invalid value: {grace!r}: must be an integer") from None
+
+
+def _read_precondition(preconditions: Mapping[str, Any], field: str) -> str | None:
+    """Return the text of a precondition; an empty one is not met by any object."""
+    return None if preconditions.get(field) is None else str(preconditions[field])
 
 
 def _parse_propagation_policy(info: RequestInfo, options_body: Mapping[str, Any]) -> str:
@@ -121,15 +126,15 @@ def require_deletable(info: RequestInfo, current: StoredObject, options: DeleteO
     """Raise `Forbidden` for a protected namespace, and `Conflict` when a precondition is not met."""
     if info.name in _undeletable_names(info):
         raise errors.forbidden(info.kind, info.name, "this namespace may not be deleted")
-    if options.uid and options.uid != current.uid and info.kind.resource_key == NAMESPACES_RESOURCE_KEY:
+    if options.uid is not None and options.uid != current.uid and info.kind.resource_key == NAMESPACES_RESOURCE_KEY:
         detail = f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {current.uid}"
         raise errors.conflict(info.kind, current.key.name, detail)
-    if options.uid and options.uid != current.uid:
+    if options.uid is not None and options.uid != current.uid:
         detail = f"the UID in the precondition ({options.uid}) does not match the UID in record ({current.uid}). "
         raise errors.precondition_failed(
             info.kind, current.key.name, detail + "The object might have been deleted and then recreated"
         )
-    if options.resource_version and options.resource_version != str(current.version):
+    if options.resource_version is not None and options.resource_version != str(current.version):
         if info.kind.resource_key == NAMESPACES_RESOURCE_KEY:
             detail = f"Precondition failed: ResourceVersion in precondition: {options.resource_version}, "
             detail += f"ResourceVersion in object meta: {current.version}"

@@ -27,8 +27,8 @@ FINISHED_POD_PHASES = ("Succeeded", "Failed")
 class DeleteOptions:
     grace_seconds: int | None = None
     propagation_policy: str = ""
-    uid: str = ""
-    resource_version: str = ""
+    uid: str | None = None
+    resource_version: str | None = None
     is_dry_run: bool = False
 
 

@@ -135,6 +135,8 @@ def _read_patched_type(info: RequestInfo, obj: Object) -> None:
         for field, value in (("kind", kind.kind), ("apiVersion", kind.api_version)):
             if isinstance(obj.get(field) or "", str):
                 obj[field] = value
+    elif obj.get("apiVersion") in (None, "") and obj["kind"] != kind.kind:
+        raise errors.invalid_patch(f"{obj['kind']} cannot be handled as a {kind.kind}")
     elif obj.get("apiVersion") in (None, ""):
         message = f"the name of the object ({info.name} based on URL) was undeterminable: name must be provided"
         raise errors.bad_request(message)

@@ -31,6 +31,7 @@ _LISTS_BY_NAME = ("imagePullSecrets", "secrets")
 _FIRST_PHASES = {"Namespace": "Active", "PersistentVolumeClaim": "Pending"}
 _SET_BY_SERVER = {
     "Namespace": [("f:spec", "f:finalizers")],
+    "PersistentVolumeClaim": [("f:spec", "f:dataSourceRef")],
     "Pod": [("f:spec", f"f:{name}") for name in ("priority", "preemptionPolicy")],
     "Service": [("f:spec", f"f:{name}") for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")],
 }

@@ -93,6 +93,7 @@ def read_bytes(value: Any) -> Any:
 
 
 def _encode_numbers(numbers: list[Any]) -> str:
+    numbers = [0 if number is None else number for number in numbers]
     for index, number in enumerate(numbers):
         if type(number) is not int or not 0 <= number < 256:
             raise mismatch(number, "a number from 0 to 255").below(f"[{index}]")
