@@ -161,7 +161,7 @@ def allocate_addresses(
     used = set().union(*(_list_used(each) for each in services if each["metadata"] != (old or {}).get("metadata")))
     if errors := list(_validate_chosen(ports, chosen, used, is_dry_run=is_dry_run)):
         return errors
-    used |= _list_used(service)
+    used |= _list_used(service) | list_node_ports(before)  # released with the update
     free = (number for number in range(_FIRST_ALLOCATED_NODE_PORT, _NODE_PORTS.stop) if number not in used)
     _assign_node_ports(ports, lacking, free, is_new=old is None)
     if lacks_health_check and (number := next(free, None)) is not None:
