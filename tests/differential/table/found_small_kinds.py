@@ -138,6 +138,23 @@ SEQUENCES: dict[str, list[Step]] = {
         Step("DELETE", f"{A}/configmaps/one", {"preconditions": {"resourceVersion": ""}}),
         Step("DELETE", _SPACE, {"preconditions": {"uid": ""}}),
     ],
+    "numbers that are larger than their fields": [
+        Step("POST", _LEASES, {"metadata": {"name": "one"}}),
+        *(
+            Step("PATCH", f"{_LEASES}/one", {"spec": {"leaseTransitions": number}}, media=STRATEGIC_MERGE_PATCH)
+            for number in (2**63, 2**31, 2**32 + 5, -(2**33), 1.5)
+        ),
+        _create_claim(),
+        Step(
+            "PATCH",
+            _CLAIM,
+            {"spec": {"resources": {"limits": {"storage": 2**33}}}, "metadata": {"labels": {"a": 2**33}}},
+            media=STRATEGIC_MERGE_PATCH,
+        ),
+        Step("PATCH", f"{_CLAIM}/status", {"status": {"capacity": {"storage": 2**33}}}, media=STRATEGIC_MERGE_PATCH),
+        Step("POST", _BUDGETS, {"metadata": {"name": "one"}}),
+        Step("PATCH", f"{_BUDGETS}/one", {"spec": {"minAvailable": 2**31}}, media=STRATEGIC_MERGE_PATCH),
+    ],
     "types that a JSON patch changes": [
         Step("POST", f"{A}/configmaps", {"metadata": {"name": "one"}}),
         Step("PATCH", f"{A}/configmaps/one", [{"op": "add", "path": "/apiVersion", "value": 0}], media=JSON_PATCH),

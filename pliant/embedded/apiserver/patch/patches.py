@@ -9,6 +9,7 @@ from pliant.embedded.apiserver.http.request_body import decode_body
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.patch.json_patch import apply_json_patch
 from pliant.embedded.apiserver.patch.strategic_merge import apply_strategic_merge
+from pliant.embedded.apiserver.protobuf.typed_values import ConvertedInt
 from pliant.embedded.schema import deep_copy
 from pliant.errors import BadRequest
 from pliant.kube.transport.base import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
@@ -31,7 +32,10 @@ def apply_patch(content_type: str, target: dict[str, Any], patch: Any) -> dict[s
     elif media in (MERGE_PATCH, STRATEGIC_MERGE_PATCH):
         if not isinstance(patch, dict):
             raise BadRequest(400, "BadRequest", "a merge patch must be an object")
-        result = apply_merge_patch(target, patch) if media == MERGE_PATCH else apply_strategic_merge(target, patch)
+        if media == MERGE_PATCH:
+            result = apply_merge_patch(target, patch)
+        else:
+            result = apply_strategic_merge(target, _with_converted_numbers(patch))
     else:
         raise unsupported_media_type((JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH))
     if not isinstance(result, dict):
@@ -49,3 +53,12 @@ def apply_merge_patch(target: Any, patch: Any) -> Any:
         if value is not None:
             result[name] = apply_merge_patch(base.get(name), value)
     return result
+
+
+def _with_converted_numbers(value: Any) -> Any:
+    """Return a copy in which numbers of more than 32 bits take the size of their field when they are read."""
+    if isinstance(value, dict):
+        return {name: _with_converted_numbers(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [_with_converted_numbers(member) for member in value]
+    return ConvertedInt(value) if type(value) is int and not -(2**31) <= value < 2**31 else value

@@ -62,10 +62,23 @@ def read_bool(value: Any) -> Any:
     raise mismatch(value, "a boolean")
 
 
+class ConvertedInt(int):
+    """A number of a strategic merge patch: API servers convert it to the type of its field, however large it is."""
+
+    def truncate(self, bits: int) -> int:
+        value = int(self)
+        if not -(2**63) <= value < 2**63:  # read as a float, which Go converts by way of the lowest number
+            return 0 if bits < 64 else -(2**63)
+        half = 1 << (bits - 1)
+        return (value + half) % (2 * half) - half
+
+
 def int_reader(bits: int) -> Reader:
     lowest, highest = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
 
     def read(value: Any) -> Any:
+        if type(value) is ConvertedInt:
+            return value.truncate(bits)
         if type(value) is not int:
             raise mismatch(value, "an integer")
         if not lowest <= value <= highest:
@@ -104,6 +117,8 @@ def read_quantity(value: Any) -> Any:
     """Return a quantity in its canonical form, such as 1536Mi for 1.5Gi."""
     if value is None:
         return "0"
+    if type(value) is ConvertedInt:
+        value = int(value)
     if type(value) not in (str, int, float):
         raise mismatch(value, "a quantity such as 500m or 8Gi")
     if type(value) is str:
@@ -130,7 +145,7 @@ def read_micro_time(value: Any) -> Any:
 def read_int_or_string(value: Any) -> Any:
     if type(value) is str:
         return value
-    return int_reader(32)(value)
+    return int_reader(32)(int(value) if type(value) is ConvertedInt else value)
 
 
 def _parse_time(value: str) -> datetime:
