@@ -49,32 +49,30 @@ def _list(**query: str) -> Step:
     return Step("GET", _MAPS, query=query)
 
 
+_CONFIGURATIONS: tuple[dict[str, Any], ...] = (
+    *({"data": 5}, {"data": {"a": 5}}, {"data": {"a": "2"}, "unknown": 1}, {"immutable": "x"}),
+    *({"metadata": 5}, {"metadata": {"name": 5}}, {"metadata": {"name": "one", "labels": {"a": []}}}),
+    *({"kind": "Secret"}, {"kind": None}, {"apiVersion": "v2"}, {"apiVersion": 5}, {"metadata": None}),
+    *({"metadata": {"name": "two"}}, {"metadata": {"name": "two"}, "data": {"a": "2"}}),
+    *({"metadata": {"name": "one", "namespace": "x"}}, {"binaryData": {"a": "2$"}}),
+    *({"metadata": {"name": "one", "namespace": "x"}, "data": {"a": "2"}}, {"data": {"a": "2"}}),
+    *({"metadata": {"name": "one", "managedFields": each}} for each in ([], 5, [{"manager": "x"}])),
+    *({"metadata": {"name": "one", "creationTimestamp": each}} for each in (5, "x")),
+)
+_SPECS: tuple[dict[str, Any], ...] = (
+    *({"email": 5}, {"when": 5}, {"when": []}, {"blob": 5}, {"percent": []}, {"size": 1.5}),
+    *({"tags": ["a", "a"]}, {"tags": ["a", None]}, {"tags": [{}]}, {"atom": {"z": 1}}, {"ports": [{}]}),
+    *({"free": 5}, {"unknown": 1}, {}),
+)
+_NO_VERSIONS: tuple[Any, ...] = ({}, [], 0, "")
+
 SEQUENCES: dict[str, list[Step]] = {
     "applied configurations of wrong types, before conflicts are looked for": [
         _apply(f"{_MAPS}/one", _map(data={"a": "1"})),
-        *(
-            _apply(f"{_MAPS}/one", _map(**fields), "bob")
-            for fields in (
-                *({"data": 5}, {"data": {"a": 5}}, {"data": {"a": "2"}, "unknown": 1}, {"immutable": "x"}),
-                *({"metadata": 5}, {"metadata": {"name": 5}}, {"metadata": {"name": "one", "labels": {"a": []}}}),
-                *({"kind": "Secret"}, {"kind": None}, {"apiVersion": "v2"}, {"apiVersion": 5}, {"metadata": None}),
-                *({"metadata": {"name": "two"}}, {"metadata": {"name": "two"}, "data": {"a": "2"}}),
-                *({"metadata": {"name": "one", "namespace": "x"}}, {"binaryData": {"a": "2$"}}),
-                *({"metadata": {"name": "one", "namespace": "x"}, "data": {"a": "2"}}, {"data": {"a": "2"}}),
-                *({"metadata": {"name": "one", "managedFields": each}} for each in ([], 5, [{"manager": "x"}])),
-                *({"metadata": {"name": "one", "creationTimestamp": each}} for each in (5, "x")),
-            )
-        ),
+        *(_apply(f"{_MAPS}/one", _map(**fields), "bob") for fields in _CONFIGURATIONS),
     ],
     "applied custom objects of wrong types": [
-        *(
-            _apply(f"{_GADGETS}/one", _gadget(spec={"size": 1, **fields}))
-            for fields in (
-                *({"email": 5}, {"when": 5}, {"when": []}, {"blob": 5}, {"percent": []}, {"size": 1.5}),
-                *({"tags": ["a", "a"]}, {"tags": ["a", None]}, {"tags": [{}]}, {"atom": {"z": 1}}, {"ports": [{}]}),
-                *({"free": 5}, {"unknown": 1}, {}),
-            )
-        ),
+        *(_apply(f"{_GADGETS}/one", _gadget(spec={"size": 1, **fields})) for fields in _SPECS),
         _apply(f"{_GADGETS}/one", {**_gadget(spec={"size": 2}), "metadata": {"name": "two"}}, "bob"),
         _apply(f"{_GADGETS}/one", _gadget(spec={"size": 1}, metadata={"name": "one", "creationTimestamp": 5})),
         _apply(f"{_GADGETS}/one/status", _gadget(status={"conditions": [{"status": "x"}]})),
@@ -141,13 +139,20 @@ SEQUENCES: dict[str, list[Step]] = {
             {"apiVersion": "x/v1", "kind": "Y"},
         ),
         Step("PATCH", f"{_GADGETS}/one", [{"op": "remove", "path": "/apiVersion"}], media=JSON_PATCH),
+        Step("PATCH", f"{_GADGETS}/one", [{"op": "add", "path": "/apiVersion"}], media=JSON_PATCH),
+        *(
+            Step("DELETE", path, {"preconditions": preconditions})
+            for preconditions in ({"uid": ""}, {"resourceVersion": ""})
+            for path in (_GADGETS, f"{_GADGETS}/one")
+        ),
+        Step("DELETE", _GADGETS, {"propagationPolicy": "Sideways"}, query={"labelSelector": "x y"}),
         *_merge(f"{_GADGETS}/one/status", *({"status": {"replicas": value}} for value in (1.5, 2**65, "x"))),
     ],
     "patches of the apiVersion of a ConfigMap": [
         Step("POST", _MAPS, _map()),
         *(
             Step("PATCH", f"{_MAPS}/one", [{"op": "add", "path": "/apiVersion", "value": value}], media=JSON_PATCH)
-            for value in ({}, [], 0, "")
+            for value in _NO_VERSIONS
         ),
     ],
     "paths that are not served": [

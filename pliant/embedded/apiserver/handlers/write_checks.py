@@ -102,7 +102,7 @@ def _check_type(info: RequestInfo, obj: Object) -> None:
     given = obj
     if kind.is_custom and isinstance(obj.get("kind"), str) and obj["kind"]:
         given = {**obj, "kind": kind.kind}
-        if is_patch and isinstance(obj.get("apiVersion") or "", str):
+        if is_patch and isinstance(obj.get("apiVersion", ""), str):
             given["apiVersion"] = kind.api_version
     try:
         errors.require_type(given, kind.api_version, kind.kind)

@@ -65,7 +65,7 @@ def with_updated_managed_fields(info: RequestInfo, old: Object, new: Object, now
 
     A write of an empty list begins them: the stored object does not show that somebody has written it.
     """
-    emptied = {name: [] for name, value in old.items() if type(value) is list and value and not new.get(name)}
+    emptied: Object = {name: [] for name, value in old.items() if type(value) is list and value and not new.get(name)}
     empty_lists = written_empty_lists(info.kind.api_version, info.kind.kind, new)
     begins = empty_lists or written_empty_lists(info.kind.api_version, info.kind.kind, emptied)
     if "managedFields" not in old["metadata"] and not begins:
