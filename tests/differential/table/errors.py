@@ -173,6 +173,8 @@ SEQUENCES: dict[str, list[Step]] = {
         _apply_role("new", None, "ada"),
         _apply(_SLICE, {**_SLICE_TYPE, "addressType": "IPv4", "endpoints": [{"addresses": ["10.1.1.1"]}]}),
         *_merge(_SLICE, {"ports": []}),
+        *(_apply(f"{_GADGETS}/one", _gadget(spec=spec)) for spec in ({"size": 1, "tags": []}, {"size": 2})),
+        *(_apply(f"{_GADGETS}/one", _gadget(spec={"size": 2, "tags": tags})) for tags in ([], ["a"], [])),
         Step("POST", _MAPS, _map(immutable=False)),
         _apply(f"{_MAPS}/one", _map(immutable=True)),
         _apply(_SLICE, {**_SLICE_TYPE, "endpoints": [], "ports": []}, "bob"),

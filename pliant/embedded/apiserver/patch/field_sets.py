@@ -21,21 +21,26 @@ _SELF_KEY = "."
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
-def iter_fields(value: Any, schema: MergeSchema, path: FieldPath = ()) -> Iterator[tuple[FieldPath, Any]]:
-    """Yield the path and the value of every field; an item of a list or map is also a field itself, with value None."""
+def iter_fields(
+    value: Any, schema: MergeSchema, path: FieldPath = (), *, is_applied: bool = False
+) -> Iterator[tuple[FieldPath, Any]]:
+    """Yield the path and the value of every field; an item of a list or map is also a field itself, with value None.
+
+    Of an applied configuration, an empty list that is merged by items is no field.
+    """
     if isinstance(value, dict) and value and not _is_atomic(schema):
         declared = schema.get("properties") or {}
         for name, inner in value.items():
             if name not in declared and inner and isinstance(inner, dict | list):
                 yield (*path, f"f:{name}"), None
-            yield from iter_fields(inner, field_schema(schema, name), (*path, f"f:{name}"))
+            yield from iter_fields(inner, field_schema(schema, name), (*path, f"f:{name}"), is_applied=is_applied)
     elif isinstance(value, list) and value and (list_type := _list_type(schema, value)) != "atomic":
         for item in value:
             item_path = (*path, list_item_path_element(item, schema))
             yield item_path, None
             if list_type == "map":
-                yield from iter_fields(item, schema.get("items") or {}, item_path)
-    else:
+                yield from iter_fields(item, schema.get("items") or {}, item_path, is_applied=is_applied)
+    elif not (is_applied and value == [] and _list_type(schema, value) != "atomic"):
         yield path, value
 
 

@@ -75,7 +75,7 @@ class WriteScope:
             keeps_empty_fields=kind.is_custom,
         )
 
-    def manageable_fields(self, obj: Object) -> dict[FieldPath, Any]:
+    def manageable_fields(self, obj: Object, *, is_applied: bool = False) -> dict[FieldPath, Any]:
         """Return every writable field of an object that can have a manager, with its value."""
         if self.is_status:
             writable = {"status": obj["status"]} if "status" in obj else {}
@@ -85,7 +85,7 @@ class WriteScope:
             excluded = {"apiVersion", "kind", "metadata", *(["status"] if self.has_status else [])}
             writable = {"metadata": managed} if managed else {}
             writable |= {name: value for name, value in obj.items() if name not in excluded}
-        return dict(field_sets.iter_fields(writable, self.schema)) if writable else {}
+        return dict(field_sets.iter_fields(writable, self.schema, is_applied=is_applied)) if writable else {}
 
 
 def apply_to_live(

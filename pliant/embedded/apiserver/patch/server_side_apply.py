@@ -56,7 +56,7 @@ class ApplyRequest:
         return result, managed_fields.encode_managed_fields(entries)
 
     def _managed_fields_entry(self) -> ManagedFieldsEntry:
-        paths = frozenset(self.scope.manageable_fields(self.desired))
+        paths = frozenset(self.scope.manageable_fields(self.desired, is_applied=True))
         return _create_entry(self.info, managed_fields.APPLY_OPERATION, self.now, paths)
 
 
