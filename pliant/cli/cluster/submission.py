@@ -12,11 +12,11 @@ from pliant.cli.cluster.apply import creation_sort_key
 from pliant.cli.cluster.job_lookup import JobObject, parse_job_object
 from pliant.cli.cluster.target import ClusterTarget
 from pliant.cli.cluster.waiting import UNLIMITED_WAIT_TIMEOUT, wait_deleted
-from pliant.cli.input.api_errors import to_invalid_input
+from pliant.cli.input.api_errors import is_input_error, to_invalid_input
 from pliant.cli.input.manifest_checks import frontend_of
 from pliant.cli.input.manifests import Manifest
 from pliant.cli.input.problems import InvalidInput
-from pliant.errors import AlreadyExists, BadRequest, Invalid, NotFound, UserError
+from pliant.errors import AlreadyExists, ApiError, NotFound, UserError
 from pliant.kube.resources import Resource
 
 
@@ -104,10 +104,12 @@ class ManifestSubmitter:
             return await self._target.client.create(
                 resource, namespace, manifest.raw, strict=True, dry_run=self.is_dry_run
             )
-        except (BadRequest, Invalid) as error:
-            raise to_invalid_input(manifest, error, {}) from error
         except NotFound:
             raise UserError(f"namespace `{namespace}` not found; create it, or choose another") from None
+        except ApiError as error:
+            if not is_input_error(error):
+                raise
+            raise to_invalid_input(manifest, error, {}) from error
 
     async def _find_resource(self, manifest: Manifest) -> Resource:
         """Look up the resource of a kind by API discovery."""

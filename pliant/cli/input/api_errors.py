@@ -10,7 +10,12 @@ from typing import Any
 
 from pliant.cli.input.manifests import Manifest
 from pliant.cli.input.problems import InputProblem, InvalidInput
-from pliant.errors import ApiError
+from pliant.errors import ApiError, BadRequest, Invalid
+
+
+def is_input_error(error: ApiError) -> bool:
+    """Return whether an error is about the object of a request; API servers have no reason for some of these."""
+    return isinstance(error, BadRequest | Invalid) or (error.status == 500 and not error.reason)
 
 
 def to_invalid_input(manifest: Manifest, error: ApiError, openapi: Mapping[str, Any]) -> InvalidInput:
