@@ -181,6 +181,13 @@ SEQUENCES: dict[str, list[Step]] = {
         *_merge(_SLICE, {"ports": [{"port": 80}]}, {"ports": None}, {"ports": []}),
         _apply(_SLICE, {**_SLICE_TYPE, "endpoints": [], "ports": []}, "bob"),
     ],
+    "an object whose fields have lost their managers": [
+        Step(WATCH, _MAPS),
+        _apply(f"{_MAPS}/one", _map(metadata={"name": "one", "labels": {"tier": "1"}})),
+        Step("PUT", f"{_MAPS}/one", _map()),
+        *_merge(f"{_MAPS}/one", {}, {"data": {"a": "1"}}),
+        _apply(f"{_MAPS}/one", _map(data={"a": "2"})),
+    ],
     "pages of lists with selectors, and of the cache": [
         *(
             Step("POST", _MAPS, _map(metadata={"name": name, "labels": {"app": app}}))

@@ -119,7 +119,8 @@ def managers_after_update(
     old: Object, new: Object, scope: WriteScope, entry: ManagedFieldsEntry
 ) -> list[ManagedFieldsEntry]:
     """Return the managers after an update or patch, whose writer owns the fields that it changed."""
-    entries = _decode_entries(old, scope)
+    has_no_manager = old["metadata"].get("managedFields") == []
+    entries = [] if has_no_manager else _decode_entries(old, scope)
     old_fields, new_fields = scope.manageable_fields(old), scope.manageable_fields(new)
     changed = _changed_paths(old_fields, new_fields)
     if not changed and not (old_fields.keys() - new_fields.keys()):
