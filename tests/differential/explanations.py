@@ -93,7 +93,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         embedded="names the field",
         aspect="cause",
         plurals="gadgets",
-        field=r"spec\.choice",
+        field=r"spec\.(choice|mixed)",
         values=("<absent>", "FieldValueInvalid"),
     ),
     Explanation(

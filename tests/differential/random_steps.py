@@ -221,7 +221,7 @@ def _subresource(rng: random.Random, example: KindExample) -> Step:
         metadata = {"name": name, **version}
         body = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata, "spec": {"replicas": replicas}}
     body = mutate(rng, body) if rng.random() < 0.3 else body
-    if rng.random() < 0.6:
+    if rng.random() < 0.6 or subresource == "scale":
         return Step("PUT", f"{path}/{subresource}", body, query=_write_query(rng, example))
     query = {**_write_query(rng, example), "fieldManager": rng.choice(("ada", "bob")), "force": "true"}
     return Step("PATCH", f"{path}/{subresource}", body, query=query, media=APPLY_PATCH)

@@ -12,6 +12,7 @@ import msgspec
 from pliant.embedded.schema.builtin_rules import without_list_keys_and_numbers
 from pliant.embedded.schema.default_values import find_default_errors
 from pliant.embedded.schema.defaults_and_pruning import Defaulter, Pruner, compile_defaulter, compile_pruner, deep_copy
+from pliant.embedded.schema.embedded_resources import Path, find_embedded_paths
 from pliant.embedded.schema.field_errors import (
     FieldError,
     FieldErrorType,
@@ -144,6 +145,11 @@ class Schema:
         properties = self._full_openapi["properties"]
         metadata = without_list_keys_and_numbers(properties["metadata"])
         return compile_validator({**self._full_openapi, "properties": {**properties, "metadata": metadata}})
+
+    @cached_property
+    def embedded_paths(self) -> tuple[Path, ...]:
+        """The paths of objects of other kinds."""
+        return () if self._is_builtin else tuple(find_embedded_paths(self.openapi))
 
     @cached_property
     def digest(self) -> str:

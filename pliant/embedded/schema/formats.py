@@ -13,14 +13,22 @@ from urllib.parse import urlsplit
 
 from pliant.errors import InvalidSpec
 
-_DURATION: Final = re.compile(
-    r"[+-]?(\d+(\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h|d|w)((\d+(\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h|d|w))*"
+_DURATION: Final = re.compile(r"[+-]?(0|((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)")
+_NAMED_DURATION: Final = re.compile(
+    r"\d+\s*(ns|nano|us|µs|micro|ms|milli|s(?![a-z])|sec|m(?![a-z])|min|h(?![a-z])|hr(?![a-z])|hour|d(?![a-z])|day"
+    r"|w(?![a-z])|wk(?![a-z])|week)",
+    re.IGNORECASE,
 )
+"""A number with a unit; text around it is ignored."""
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _HOSTNAME: Final = re.compile(
     r"(?=.{1,253}\Z)[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?)*"
 )
 _EMAIL: Final = re.compile(r"[^@\s<>]+@[^@\s<>]+")
-_MAC: Final = re.compile(r"[0-9A-Fa-f]{2}([:-][0-9A-Fa-f]{2}){5}([:-][0-9A-Fa-f]{2}){0,2}")
+_MAC: Final = re.compile(
+    r"[0-9A-Fa-f]{2}(?:(:|-)[0-9A-Fa-f]{2}(?:\1[0-9A-Fa-f]{2}){4}(?:(?:\1[0-9A-Fa-f]{2}){2}|(?:\1[0-9A-Fa-f]{2}){14})?"
+    r"|[0-9A-Fa-f]{2}(?:\.[0-9A-Fa-f]{4}){2}(?:\.[0-9A-Fa-f]{4}|(?:\.[0-9A-Fa-f]{4}){7})?)"
+)
 _UUID: Final = re.compile(r"[0-9A-Fa-f]{8}-?([0-9A-Fa-f]{4}-?){3}[0-9A-Fa-f]{12}")
 _DATE_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:?\d\d)")
 
@@ -40,6 +48,18 @@ def _is_date_time(text: str) -> bool:
     return _DATE_TIME.fullmatch(text) is not None and _parses_with(datetime.fromisoformat)(text[:19])
 
 
+def _is_base64(text: str) -> bool:
+    return text != "" and _parses_with(lambda text: base64.b64decode(text, validate=True))(text)
+
+
+def _is_date(text: str) -> bool:
+    return _DATE.fullmatch(text) is not None and _parses_with(date.fromisoformat)(text)
+
+
+def _is_duration(text: str) -> bool:
+    return _DURATION.fullmatch(text) is not None or _NAMED_DURATION.search(text) is not None
+
+
 def _is_uri(text: str) -> bool:
     try:
         parts = urlsplit(text)
@@ -53,12 +73,12 @@ def _matches_pattern(pattern: re.Pattern[str]) -> Callable[[str], bool]:
 
 
 STRING_FORMAT_CHECKS: Final[dict[str, Callable[[str], bool]]] = {
-    "byte": _parses_with(lambda text: base64.b64decode(text, validate=True)),
+    "byte": _is_base64,
     "cidr": _parses_with(lambda text: ipaddress.ip_network(text, strict=False)),
-    "date": _parses_with(date.fromisoformat),
+    "date": _is_date,
     "date-time": _is_date_time,
     "datetime": _is_date_time,
-    "duration": _matches_pattern(_DURATION),
+    "duration": _is_duration,
     "email": _matches_pattern(_EMAIL),
     "hostname": _matches_pattern(_HOSTNAME),
     "ipv4": _parses_with(ipaddress.IPv4Address),

@@ -19,6 +19,25 @@ from pliant.embedded.schema.field_errors import (
 from pliant.embedded.schema.formats import INTEGER_RANGES, STRING_FORMAT_CHECKS, compile_go_pattern
 
 
+def chain_validators(validators: list[Validator]) -> list[Validator]:
+    """Return one validator that stops at the first one with errors: later ones may rely on earlier ones."""
+    if len(validators) <= 1:
+        return validators
+    first, *others = validators
+
+    def validate(value: Any) -> ValidationResult:
+        errors = first(value)
+        if errors is not None:
+            return errors
+        for other in others:
+            errors = other(value)
+            if errors is not None:
+                return errors
+        return None
+
+    return [validate]
+
+
 def string_validators(schema: Mapping[str, Any]) -> list[Validator]:
     validators: list[Validator] = []
     min_length, max_length = schema.get("minLength"), schema.get("maxLength")
@@ -26,9 +45,9 @@ def string_validators(schema: Mapping[str, Any]) -> list[Validator]:
         validators.append(_length_validator(min_length or 0, max_length))
     if "pattern" in schema:
         validators.append(_pattern_validator(schema["pattern"]))
-    if (format_name := schema.get("format")) in STRING_FORMAT_CHECKS:
-        validators.append(_format_validator(format_name))
-    return validators
+    if (format_name := schema.get("format")) not in STRING_FORMAT_CHECKS:
+        return validators
+    return independent_validators([*chain_validators(validators), _format_validator(format_name)])
 
 
 def number_validators(schema: Mapping[str, Any]) -> list[Validator]:
@@ -59,18 +78,23 @@ def list_validators(schema: Mapping[str, Any], item_validator: Validator | None)
     elif schema.get("x-kubernetes-list-type") == "map":
         key_fields = tuple(schema.get("x-kubernetes-list-map-keys", ()))
         unique = _unique_keys_validator(key_fields)
-    if unique is None:
+    return independent_validators([*validators, *([unique] if unique is not None else [])])
+
+
+def independent_validators(validators: list[Validator]) -> list[Validator]:
+    """Return one validator with the errors of all."""
+    if len(validators) <= 1:
         return validators
-    if not validators:
-        return [unique]
-    return [_list_validator([*validators, unique])]
 
-
-def _list_validator(validators: Sequence[Validator]) -> Validator:
     def validate(value: Any) -> ValidationResult:
-        return [error for check in validators for error in check(value) or ()] or None
+        errors: ValidationResult = None
+        for check in validators:
+            found = check(value)
+            if found is not None:
+                errors = found if errors is None else errors + found
+        return errors
 
-    return validate
+    return [validate]
 
 
 def enum_validator(allowed: Sequence[Any]) -> Validator:
@@ -123,20 +147,34 @@ def _format_validator(format_name: str) -> Validator:
 def _minimum_validator(minimum: float, *, exclusive: bool = False) -> Validator:
     is_within = gt if exclusive else ge
     detail = f"{{path}} in body should be greater than {'' if exclusive else 'or equal to '}{to_json_text(minimum)}"
-    return lambda value: None if is_within(value, minimum) else invalid_value(value, detail)
+    return _bound_validator(is_within, minimum, detail)
 
 
 def _maximum_validator(maximum: float, *, exclusive: bool = False) -> Validator:
     is_within = lt if exclusive else le
     detail = f"{{path}} in body should be less than {'' if exclusive else 'or equal to '}{to_json_text(maximum)}"
-    return lambda value: None if is_within(value, maximum) else invalid_value(value, detail)
+    return _bound_validator(is_within, maximum, detail)
+
+
+def _bound_validator(is_within: Callable[[Any, Any], bool], bound: float, detail: str) -> Validator:
+    if type(bound) is int or bound.is_integer():
+        return lambda value: None if is_within(value, bound) else invalid_value(value, detail)
+    whole = int(bound)  # like Go, which compares integers with the integer part of a bound
+
+    def validate(value: Any) -> ValidationResult:
+        is_valid = is_within(value, whole if type(value) is int else bound)
+        return None if is_valid else invalid_value(value, detail)
+
+    return validate
 
 
 def _multiple_of_validator(factor: float) -> Validator:
     detail = f"{{path}} in body should be a multiple of {to_json_text(factor)}"
 
     def validate(value: Any) -> ValidationResult:
-        ratio = value / factor
+        if type(value) is int:  # like Go, which divides integers by the integer part of the factor
+            return None if int(factor) > 0 and value % int(factor) == 0 else invalid_value(value, detail)
+        ratio = 1 / factor * value if 0 < factor < 1 else value / factor if factor > 0 else 0.5
         return None if ratio == int(ratio) else invalid_value(value, detail)
 
     return validate

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from pliant.embedded.schema.embedded_resources import validate_embedded_resource
 from pliant.embedded.schema.field_errors import (
     FieldErrorBuilder,
     FieldErrorType,
@@ -18,7 +19,9 @@ from pliant.embedded.schema.field_errors import (
     invalid_value,
 )
 from pliant.embedded.schema.keyword_validators import (
+    chain_validators,
     enum_validator,
+    independent_validators,
     list_validators,
     number_validators,
     string_validators,
@@ -51,22 +54,7 @@ def compile_validator(schema: Mapping[str, Any]) -> Validator | None:
 
 
 def _chain_validators(validators: list[Validator]) -> Validator | None:
-    """Return a validator that stops at the first one with errors: later ones may rely on earlier ones."""
-    if len(validators) <= 1:
-        return validators[0] if validators else None
-    first, *others = validators
-
-    def validate(value: Any) -> ValidationResult:
-        errors = first(value)
-        if errors is not None:
-            return errors
-        for other in others:
-            errors = other(value)
-            if errors is not None:
-                return errors
-        return None
-
-    return validate
+    return next(iter(chain_validators(validators)), None)
 
 
 def _both_validators(first: Validator | None, second: Validator) -> Validator:
@@ -165,7 +153,9 @@ def _object_validators(schema: Mapping[str, Any]) -> list[Validator]:
     min_count, max_count = schema.get("minProperties"), schema.get("maxProperties")
     if min_count is not None or max_count is not None:
         validators.append(_property_count_validator(min_count or 0, max_count))
-    return validators
+    if schema.get("x-kubernetes-embedded-resource"):
+        validators.append(validate_embedded_resource)
+    return independent_validators(validators)
 
 
 def _properties_validator(
@@ -223,9 +213,9 @@ def _combinator_validators(schema: Mapping[str, Any]) -> Iterable[Validator]:
     if "allOf" in schema:
         yield _all_of_validator([check for part in schema["allOf"] if (check := compile_validator(part))])
     if "anyOf" in schema and not schema.get("x-kubernetes-int-or-string"):
-        yield _any_of_validator([compile_validator(part) for part in schema["anyOf"]])
+        yield _any_of_validator(schema["anyOf"], [compile_validator(part) for part in schema["anyOf"]])
     if "oneOf" in schema:
-        yield _one_of_validator([compile_validator(part) for part in schema["oneOf"]])
+        yield _one_of_validator(schema["oneOf"], [compile_validator(part) for part in schema["oneOf"]])
     if "not" in schema:
         yield _not_validator(compile_validator(schema["not"]))
 
@@ -238,7 +228,7 @@ def _all_of_validator(validators: list[Validator]) -> Validator:
     return validate
 
 
-def _any_of_validator(validators: list[Validator | None]) -> Validator:
+def _any_of_validator(schemas: list[Mapping[str, Any]], validators: list[Validator | None]) -> Validator:
     def validate(value: Any) -> ValidationResult:
         alternatives: list[list[FieldErrorBuilder]] = []
         for part in validators:
@@ -247,12 +237,12 @@ def _any_of_validator(validators: list[Validator | None]) -> Validator:
                 return None
             alternatives.append(errors)
         summary = invalid_value("", '"{path}" must validate at least one schema (anyOf)')
-        return [*summary, *_fewest_errors(alternatives)]
+        return [*summary, *_closest_errors(schemas, alternatives, value)]
 
     return validate
 
 
-def _one_of_validator(validators: list[Validator | None]) -> Validator:
+def _one_of_validator(schemas: list[Mapping[str, Any]], validators: list[Validator | None]) -> Validator:
     def validate(value: Any) -> ValidationResult:
         results = [part(value) if part is not None else None for part in validators]
         valid_count = sum(result is None for result in results)
@@ -261,7 +251,8 @@ def _one_of_validator(validators: list[Validator | None]) -> Validator:
         detail = '"{path}" must validate one and only one schema (oneOf). Found '
         if valid_count:
             return invalid_value("", f"{detail}{valid_count} valid alternatives")
-        return [*invalid_value("", f"{detail}none valid"), *_fewest_errors([each for each in results if each])]
+        errors = _closest_errors(schemas, [each or [] for each in results], value)
+        return [*invalid_value("", f"{detail}none valid"), *errors]
 
     return validate
 
@@ -275,6 +266,19 @@ def _not_validator(inner: Validator | None) -> Validator:
     return validate
 
 
-def _fewest_errors(alternatives: list[list[FieldErrorBuilder]]) -> list[FieldErrorBuilder]:
-    """Return the errors of the alternative with the fewest: most likely the one that the user intended."""
-    return min(alternatives, key=len, default=[])
+def _closest_errors(
+    schemas: list[Mapping[str, Any]], alternatives: list[list[FieldErrorBuilder]], value: Any
+) -> list[FieldErrorBuilder]:
+    """Return the errors of the alternative that describes most of a value: most likely the one that was intended."""
+    counts = [_count_described(schema, value) for schema in schemas]
+    return alternatives[counts.index(max(counts))]
+
+
+def _count_described(schema: Mapping[str, Any], value: Any) -> int:
+    """Return how many values, here and below, a schema describes."""
+    properties, items = schema.get("properties") or {}, schema.get("items")
+    if isinstance(value, dict):
+        return 1 + sum(_count_described(child, value[name]) for name, child in properties.items() if name in value)
+    if isinstance(value, list) and isinstance(items, Mapping):
+        return 1 + sum(_count_described(items, item) for item in value)
+    return 1

@@ -58,7 +58,7 @@ _MORE_KEYWORDS: dict[str, Any] = {
         "properties": {"low": {"type": "integer"}, "high": {"type": "integer"}},
         "x-kubernetes-validations": [
             {"rule": "self.low <= self.high", "message": "low above high", "fieldPath": ".low"},
-            {"rule": "self.high <= 10", "messageExpression": "'high is ' + string(self.high)"},
+            {"rule": "self.high <= 10", "messageExpression": "self.high > 20 ? 'far too high' : 'too high'"},
         ],
     },
     "fixed": {

@@ -33,6 +33,9 @@ async def update_scale(writer: ObjectWriter, info: RequestInfo) -> Reply:
     validate_write_options(info)
     is_patch = info.request.method == "PATCH"
     media, body = read_patch(info) if is_patch else ("", decode_object_body(info.request))
+    if not is_patch:
+        _require_matching_name(info, body)
+        _parse_replicas(info, body)
 
     def with_new_scale(old: Object) -> Object:
         current_scale = to_scale(info.kind, old)
@@ -64,13 +67,17 @@ def to_scale(kind: Kind, obj: Object) -> dict[str, Any]:
     }
 
 
-def _require_matching_metadata(info: RequestInfo, current_scale: dict[str, Any], new_scale: Any) -> None:
+def _require_matching_name(info: RequestInfo, new_scale: Any) -> None:
     if not isinstance(new_scale, dict) or not isinstance(new_scale.get("metadata", {}), dict):
         raise bad_request("the body of the request must be a Scale")
+    name = new_scale.get("metadata", {}).get("name")
+    if name not in (None, "", info.name):
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({info.name})")
+
+
+def _require_matching_metadata(info: RequestInfo, current_scale: dict[str, Any], new_scale: Any) -> None:
+    _require_matching_name(info, new_scale)
     metadata = new_scale.get("metadata", {})
-    if metadata.get("name") not in (None, "", info.name):
-        message = f"the name of the object ({metadata['name']}) does not match the name on the URL ({info.name})"
-        raise bad_request(message)
     for field in ("resourceVersion", "uid"):
         if metadata.get(field) and metadata[field] != current_scale["metadata"][field]:
             raise conflict(info.kind, info.name)

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 from pliant.embedded.apiserver.handlers.crd_schema_fields import prune_crd_schemas
 from pliant.embedded.apiserver.handlers.object_lifecycle import CRDS_RESOURCE_KEY
 from pliant.embedded.apiserver.http import errors
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.patch.server_side_apply import is_apply_patch
-from pliant.embedded.apiserver.protobuf.typed_objects import read_typed_object, written_empty_lists
-from pliant.embedded.apiserver.protobuf.typed_values import TypeMismatch
+from pliant.embedded.apiserver.protobuf.typed_objects import (
+    read_object_metadata,
+    read_typed_object,
+    written_empty_lists,
+)
+from pliant.embedded.apiserver.protobuf.typed_values import TypeMismatch, mismatch
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.schema import FieldError, FieldErrorType, invalid_error
+from pliant.embedded.schema.embedded_resources import find_values
 from pliant.embedded.storage.stored_objects import Object
 from pliant.errors import BadRequest
 from pliant.kube.transport.base import STRATEGIC_MERGE_PATCH
 
 _FIELD_VALIDATION_MODES = ("", "Ignore", "Strict", "Warn")
 _MAX_FIELD_MANAGER_BYTES = 128
+_FRACTION = re.compile(rb"\d(\.\d|[eE])")
+_MAX_WHOLE_NUMBER = 1e18
 
 
 def validate_write_options(info: RequestInfo) -> None:
@@ -142,11 +152,35 @@ def _read_patched_type(info: RequestInfo, obj: Object) -> None:
         raise errors.bad_request(message)
 
 
+def _read_custom_object(info: RequestInfo, obj: Object) -> None:
+    """Read the metadata of embedded resources, and whole numbers with a fraction as integers, as Go writes them."""
+    for path in info.kind.schema.embedded_paths if info.kind.schema is not None else ():
+        for resource in find_values(obj, path):
+            if isinstance(resource, dict):
+                for field in ("apiVersion", "kind"):
+                    if field in resource and not isinstance(resource[field], str):
+                        raise mismatch(resource[field], "a string").below(f".{field}")
+                read_object_metadata(resource)
+    if _FRACTION.search(info.request.body):
+        _convert_whole_numbers(obj)
+
+
+def _convert_whole_numbers(value: Any) -> None:
+    members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, member in list(members):
+        if isinstance(member, float) and member.is_integer() and abs(member) < _MAX_WHOLE_NUMBER:
+            value[key] = int(member)
+        else:
+            _convert_whole_numbers(member)
+
+
 def read_typed(info: RequestInfo, obj: Object) -> None:
     """Read values as the types of their fields; a patch that leaves a wrong type is itself invalid."""
     kind = info.kind
     try:
         read_typed_object(kind.api_version, kind.kind, obj)
+        if kind.is_custom:
+            _read_custom_object(info, obj)
     except TypeMismatch as error:
         if info.request.method == "PATCH":
             raise errors.invalid_patch(str(error)) from None
