@@ -165,7 +165,11 @@ def test_lists_refuse_what_is_there_twice() -> None:
         (
             {"anyOf": [{"required": ["a", "b"]}, {"required": ["b"]}]},
             {},
-            ['spec: Invalid value: "": "spec" must validate at least one schema (anyOf)', "spec.b: Required value"],
+            [
+                'spec: Invalid value: "": "spec" must validate at least one schema (anyOf)',
+                "spec.a: Required value",
+                "spec.b: Required value",
+            ],
         ),
         (
             {"allOf": [{"properties": {"a": {"minLength": 2}}}]},
@@ -252,10 +256,6 @@ def test_one_refusal_tells_every_problem() -> None:
         ({"type": "object", "properties": {"a": "string"}}, "openAPIV3Schema.properties[a]"),
         ("object", "openAPIV3Schema"),
         ({"type": "object", "properties": ["a"]}, "openAPIV3Schema.properties"),
-        (
-            {"type": "object", "properties": {"a": STRING | {"x-kubernetes-int-or-string": True}}},
-            "openAPIV3Schema.properties[a].type",
-        ),
         (
             {"type": "object", "properties": {"a": STRING | {"x-kubernetes-embedded-resource": True}}},
             "openAPIV3Schema.properties[a].type",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pliant.embedded.schema.builtin_rules import without_list_keys_and_numbers
-from pliant.embedded.schema.default_values import find_default_errors
+from pliant.embedded.schema.crd_schemas import find_shape_errors
 from pliant.embedded.schema.defaults_and_pruning import Defaulter, Pruner, compile_defaulter, compile_pruner, deep_copy
 from pliant.embedded.schema.embedded_resources import Path, find_embedded_paths
 from pliant.embedded.schema.field_errors import (
@@ -23,7 +23,6 @@ from pliant.embedded.schema.field_errors import (
 )
 from pliant.embedded.schema.metadata import DNS_SUBDOMAIN_RULE, NameRule, validate_metadata, with_object_metadata
 from pliant.embedded.schema.rules.pending import has_rules, has_rules_for_new_objects
-from pliant.embedded.schema.structural import find_structural_errors
 from pliant.embedded.schema.validators import compile_validator
 from pliant.errors import InvalidSpec
 
@@ -65,9 +64,8 @@ class Schema:
         name_rule: NameRule = DNS_SUBDOMAIN_RULE,
     ) -> Schema:
         """Return a schema; raise InvalidSpec with the path, below `field_path`, that is not structural."""
-        errors = find_structural_errors(openapi, field_path) or list(find_default_errors(openapi, field_path))
-        if errors:
-            raise InvalidSpec(errors[0].field, errors[0].message)
+        for error in find_shape_errors(openapi, field_path):
+            raise InvalidSpec(error.field, error.message)
         return cls(openapi, name_rule)
 
     def default(self, obj: dict[str, Any]) -> None:

@@ -57,3 +57,34 @@ def _find_root_errors(schema: Mapping[str, Any], path: str, *, has_status: bool)
         yield FieldError.of(path, FieldErrorType.INVALID, "", detail)
     if schema.get("nullable"):
         yield FieldError.of(f"{path}.nullable", FieldErrorType.FORBIDDEN, None, "nullable cannot be true at the root")
+
+
+def find_shape_errors(schema: Any, path: str) -> Iterator[FieldError]:
+    """Yield the errors of a schema that may have any values, except those of its rules."""
+    if wrong := list(_find_misplaced_values(schema, path)):
+        yield from wrong
+        return
+    yield from find_keyword_errors(schema, path)
+    structural = find_structural_errors(schema, path)
+    yield from structural or find_default_errors(schema, path)
+
+
+def _find_misplaced_values(schema: Any, path: str) -> Iterator[FieldError]:
+    """Yield an error for each value that is no schema where a schema must be."""
+    if not isinstance(schema, Mapping):
+        yield FieldError.of(path, FieldErrorType.INVALID, schema, "must be a schema, that is, an object")
+        return
+    properties = schema.get("properties") or {}
+    if not isinstance(properties, Mapping):
+        yield FieldError.of(f"{path}.properties", FieldErrorType.INVALID, properties, "must be an object of schemas")
+        return
+    for name, child in properties.items():
+        yield from _find_misplaced_values(child, f"{path}.properties[{name}]")
+    for keyword in ("items", "not"):
+        if schema.get(keyword) is not None:
+            yield from _find_misplaced_values(schema[keyword], f"{path}.{keyword}")
+    if schema.get("additionalProperties") not in (None, True, False):
+        yield from _find_misplaced_values(schema["additionalProperties"], f"{path}.additionalProperties")
+    for keyword in ("allOf", "anyOf", "oneOf"):
+        for index, part in enumerate(schema.get(keyword) or ()):
+            yield from _find_misplaced_values(part, f"{path}.{keyword}[{index}]")
