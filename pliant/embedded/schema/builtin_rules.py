@@ -17,6 +17,8 @@ def without_list_keys_and_numbers(schema: Mapping[str, Any]) -> dict[str, Any]:
     paths, and an absent number is zero.
     """
     result = {name: value for name, value in schema.items() if name != "x-kubernetes-list-type"}
+    if result.get("format") == "byte":  # has been read as bytes, which may be empty
+        del result["format"]
     properties = schema.get("properties")
     if isinstance(properties, Mapping):
         result["properties"] = {name: without_list_keys_and_numbers(each) for name, each in properties.items()}

@@ -1,0 +1,84 @@
+"""Sequences about CRDs, policies and custom objects that the campaign found; the differences are mended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pliant.kube.transport.base import MERGE_PATCH
+from tests.differential.steps import Step
+
+_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_INSTALLED = f"{_CRDS}/gadgets.example.org"
+_GADGETS = "/apis/example.org/v1/namespaces/{run}-a/gadgets"
+_POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+_BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+_DRY = {"dryRun": "All"}
+
+
+def _create(*schemas: Any, **version: Any) -> Step:
+    versions = [
+        {"name": f"v{index}", "schema": {"openAPIV3Schema": each}, **version} for index, each in enumerate(schemas)
+    ]
+    return Step("POST", _CRDS, {"spec": {"versions": versions}}, query=_DRY)
+
+
+def _schema(**keywords: Any) -> Step:
+    return _create({"type": "object", "properties": {"a": {"type": "string", **keywords}}})
+
+
+def _policy(**spec: Any) -> Step:
+    return Step("POST", _POLICIES, {"metadata": {"name": "{run}-one"}, "spec": spec}, query=_DRY)
+
+
+def _gadget(**spec: Any) -> Step:
+    body = {"apiVersion": "example.org/v1", "kind": "Gadget", "metadata": {"name": "one"}, "spec": {"size": 1, **spec}}
+    return Step("POST", _GADGETS, body, query=_DRY)
+
+
+SEQUENCES: dict[str, list[Step]] = {
+    "schemas of CRDs have all of their errors": [
+        _schema(pattern="a(?=b)"),
+        _schema(pattern=r"\\p{L}"),
+        _schema(default={"unknown": 1}),
+        _schema(type="null", default="x"),
+        _schema(type="array", items=[{"type": "string"}], uniqueItems=True),
+        _schema(**{"x-kubernetes-list-type": "map", "x-kubernetes-preserve-unknown-fields": False}),
+        _schema(**{"x-kubernetes-validations": [{}, {"rule": "true", "optionalOldSelf": True}, {"rule": "self + 1"}]}),
+        _schema(oneOf=[{"properties": {"b": {"minLength": 1}}, "title": "t"}]),
+        _create({"type": "object", "default": {}, "additionalProperties": False, "nullable": True}),
+        _create({"type": "object"}, {"type": "array"}),
+        _create({}, None, additionalPrinterColumns=[{"jsonPath": "a", "format": "x"}], subresources={"scale": {}}),
+    ],
+    "the status and updates of CRDs": [
+        Step("GET", _INSTALLED),
+        Step("PUT", _INSTALLED, {"metadata": {"name": "gadgets.example.org"}}, query=_DRY),
+        *(
+            Step("PATCH", path, body, query=_DRY, media=MERGE_PATCH)
+            for path, body in (
+                (f"{_INSTALLED}/status", {"status": {"acceptedNames": {"plural": "Bad Name"}}}),
+                (f"{_INSTALLED}/status", {"status": {"storedVersions": []}}),
+                (_INSTALLED, {"spec": {"scope": "Cluster", "names": {"kind": "Other"}}}),
+                (_INSTALLED, {"spec": {"versions": []}}),
+            )
+        ),
+    ],
+    "policies and bindings have all of their errors": [
+        _policy(auditAnnotations=[{}, {"key": "a", "valueExpression": "object.a"}]),
+        _policy(validations=[{}, {"expression": "variables.x"}], variables=[{}, {"name": "in", "expression": "1"}]),
+        _policy(matchConstraints={"resourceRules": [{"resources": ["*/*", "a/*", "a/b", ""], "resourceNames": [""]}]}),
+        _policy(paramKind={"apiVersion": "a/b/c"}, matchConditions=[{}, {"name": "a b", "expression": "1"}]),
+        Step("POST", _BINDINGS, {"metadata": {"name": "{run}-one"}, "spec": {"validationActions": ["Deny", "Deny"]}}),
+        Step("POST", _BINDINGS, {"metadata": {"name": "{run}-one"}, "spec": {"paramRef": {"name": "a/b"}}}),
+    ],
+    "keywords of custom objects": [
+        _gadget(weight=1),
+        _gadget(weight=0.3),
+        _gadget(big=1.0, level=2.0),
+        _gadget(day="20300101", wait="3 days", mac="0123.4567.89ab", blob=""),
+        _gadget(matrix=[[1, None, 3]], letters="ä1"),
+        _gadget(template={"apiVersion": "a/b/c", "kind": "Bad Kind", "metadata": {"labels": {"a b": "c"}}}),
+        _gadget(template={"metadata": {"labels": {"a": 5}}}),
+        _gadget(mixed={"b": 1}),
+        _gadget(range={"low": 6, "high": 5}),
+    ],
+}
