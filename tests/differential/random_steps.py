@@ -10,8 +10,8 @@ from pliant.kube.transport.base import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STR
 from tests.differential.objects.examples import EXAMPLES, KindExample
 from tests.differential.objects.mutations import iterate_paths, mutate
 from tests.differential.objects.policies import with_policy
-from tests.differential.status_steps import status_step
 from tests.differential.steps import OTHER_SPACE, PARTIAL, PARTIAL_LIST, SPACE, TABLE, WATCH, Step
+from tests.differential.subresource_steps import make_ephemeral_step, make_scale_step, make_status_step
 
 SEQUENCE_LENGTH = 40
 _POLICY_SHARE = 0.2
@@ -191,40 +191,15 @@ def _apply(rng: random.Random, example: KindExample) -> Step:
 
 
 def _status(rng: random.Random, example: KindExample) -> Step:
-    return status_step(rng, example, _object_path(rng, example), _write_query(rng, example)) or _get(rng, example)
+    if example.make_status is None:
+        return _get(rng, example)
+    return make_status_step(rng, example, _object_path(rng, example), _write_query(rng, example))
 
 
 def _scale(rng: random.Random, example: KindExample) -> Step:
     if not example.has_scale:
         return _list(rng, example)
-    path = f"{_object_path(rng, example)}/scale"
-    if rng.random() < 0.4:
-        return Step("GET", path)
-    replicas = rng.choice((0, 1, 3, -1, "x", None, 2**31))
-    return Step("PATCH", path, {"spec": {"replicas": replicas}}, query=_write_query(rng, example), media=MERGE_PATCH)
-
-
-def _subresource(rng: random.Random, example: KindExample) -> Step:
-    """Read, replace or apply the status or the scale of a custom object."""
-    if not example.is_custom or example.make_status is None:
-        return _get(rng, example)
-    path, subresource = _object_path(rng, example), rng.choice(("status", "status", "scale"))
-    if rng.random() < 0.2:
-        return Step("GET", f"{path}/{subresource}", accept=rng.choice(("application/json", TABLE, PARTIAL)))
-    name = path.rpartition("/")[2] if rng.random() < 0.95 else "another"
-    version = rng.choice(({}, {"resourceVersion": "{version}"}, {"resourceVersion": "{first}"}))
-    if subresource == "status":
-        body = {**example.make(rng, _NAMES[0]), "status": example.make_status(rng)}
-        body["metadata"] = {**body["metadata"], "name": name, **version}
-    else:
-        replicas = rng.choice((0, 1, 3, -1, None))
-        metadata = {"name": name, **version}
-        body = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata, "spec": {"replicas": replicas}}
-    body = mutate(rng, body) if rng.random() < 0.3 else body
-    if rng.random() < 0.6 or subresource == "scale":
-        return Step("PUT", f"{path}/{subresource}", body, query=_write_query(rng, example))
-    query = {**_write_query(rng, example), "fieldManager": rng.choice(("ada", "bob")), "force": "true"}
-    return Step("PATCH", f"{path}/{subresource}", body, query=query, media=APPLY_PATCH)
+    return make_scale_step(rng, example, _object_path(rng, example), _write_query(rng, example))
 
 
 def _get(rng: random.Random, example: KindExample) -> Step:
@@ -304,10 +279,12 @@ def _watch(rng: random.Random, example: KindExample) -> Step:
 
 
 def _pod_action(rng: random.Random, example: KindExample) -> Step:
-    """Bind or evict a pod."""
+    """Bind or evict a pod, or debug it."""
     if example.kind != "Pod":
         return _create(rng, example)
     path = _object_path(rng, example)
+    if rng.random() < 0.4:
+        return make_ephemeral_step(rng, path, _write_query(rng, example))
     name = path.rpartition("/")[2]
     if rng.random() < 0.5:
         node: dict[str, Any] = {"kind": "Node", "name": rng.choice(("n1", "n2", ""))}
@@ -327,13 +304,12 @@ _VERBS: tuple[tuple[_Verb, int], ...] = (
     (_apply, 10),
     (_status, 6),
     (_scale, 4),
-    (_subresource, 5),
     (_get, 5),
     (_list, 8),
     (_delete, 6),
     (_delete_collection, 3),
     (_watch, 3),
-    (_pod_action, 3),
+    (_pod_action, 5),
 )
 _DRY_VERBS: tuple[tuple[_Verb, int], ...] = (
     (_create, 8),

@@ -25,15 +25,22 @@ from tests.differential.objects.configuration import (
 )
 from tests.differential.objects.crds import make_crd_status, make_installed_crd, make_new_crd
 from tests.differential.objects.custom import make_gadget_spec, make_gadget_status
+from tests.differential.objects.jobs import make_job
 from tests.differential.objects.networking import make_endpoint_slice, make_service, make_service_status
 from tests.differential.objects.pods import make_pod_spec
 from tests.differential.objects.policies import make_binding, make_policy, make_policy_status
+from tests.differential.objects.statuses import (
+    make_deployment_status,
+    make_job_status,
+    make_pod_status,
+    make_replica_set_status,
+)
 from tests.differential.objects.workloads import (
     make_deployment,
-    make_job,
     make_limit_range,
     make_replica_set,
     make_resource_quota,
+    make_revision,
 )
 from tests.differential.steps import OTHER_SPACE, RUN, SPACE
 
@@ -95,17 +102,6 @@ def make_minimal(path: str, name: str) -> Fields:
     return {"apiVersion": example.api_version, "kind": example.kind, "metadata": metadata, **fields}
 
 
-def _pod_status(rng: random.Random) -> Fields:
-    return rng.choice(
-        (
-            {"phase": "Running", "podIP": "10.1.1.1", "podIPs": [{"ip": "10.1.1.1"}]},
-            {"phase": rng.choice(("Succeeded", "Failed", "Pending"))},
-            {"conditions": [{"type": "Ready", "status": "True"}]},
-            {"containerStatuses": []},
-        )
-    )
-
-
 _RBAC = "rbac.authorization.k8s.io/v1"
 EXAMPLES: tuple[KindExample, ...] = (
     KindExample(api_version="v1", kind="ConfigMap", plural="configmaps", make_fields=make_config_map, weight=4),
@@ -115,7 +111,7 @@ EXAMPLES: tuple[KindExample, ...] = (
         kind="Pod",
         plural="pods",
         make_fields=lambda rng: {"spec": make_pod_spec(rng)},
-        make_status=_pod_status,
+        make_status=make_pod_status,
         weight=12,
     ),
     KindExample(
@@ -149,9 +145,29 @@ EXAMPLES: tuple[KindExample, ...] = (
         api_version="v1", kind="ResourceQuota", plural="resourcequotas", make_fields=make_resource_quota, is_dry=True
     ),
     KindExample(api_version="v1", kind="LimitRange", plural="limitranges", make_fields=make_limit_range, is_dry=True),
-    KindExample(api_version="apps/v1", kind="Deployment", plural="deployments", make_fields=make_deployment, weight=3),
-    KindExample(api_version="apps/v1", kind="ReplicaSet", plural="replicasets", make_fields=make_replica_set),
-    KindExample(api_version="batch/v1", kind="Job", plural="jobs", make_fields=make_job, weight=3),
+    KindExample(
+        api_version="apps/v1",
+        kind="Deployment",
+        plural="deployments",
+        make_fields=make_deployment,
+        make_status=make_deployment_status,
+        has_scale=True,
+        weight=3,
+    ),
+    KindExample(
+        api_version="apps/v1",
+        kind="ReplicaSet",
+        plural="replicasets",
+        make_fields=make_replica_set,
+        make_status=make_replica_set_status,
+        has_scale=True,
+    ),
+    KindExample(
+        api_version="apps/v1", kind="ControllerRevision", plural="controllerrevisions", make_fields=make_revision
+    ),
+    KindExample(
+        api_version="batch/v1", kind="Job", plural="jobs", make_fields=make_job, make_status=make_job_status, weight=3
+    ),
     KindExample(api_version="coordination.k8s.io/v1", kind="Lease", plural="leases", make_fields=make_lease),
     KindExample(
         api_version="policy/v1",
