@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from pliant.kube.objects import Condition, ObjectMeta
@@ -28,6 +30,7 @@ class ContainerView(SchedulingContainer, frozen=True):
 
 class PodSpecView(SchedulingPodSpec, frozen=True):
     scheduler_name: str = "default-scheduler"
+    scheduling_gates: tuple[Any, ...] = ()
     hostname: str = ""
     subdomain: str = ""
     preemption_policy: str = "PreemptLowerPriority"

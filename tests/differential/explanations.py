@@ -64,7 +64,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         aspect="message",
         methods=("PATCH",),
         media="application/apply-patch.yaml",
-        ignoring=r'\nconflicts with [^\n]*|(?<=with )"[a-z-]+"( using [a-z0-9./]+)?',
+        ignoring=r'\nconflicts with [^\n]*|(?<=with )"[a-z-]+"( with subresource "[a-z]+")?( using [a-z0-9./]+)?',
         ignores_order=True,
     ),
     Explanation(

@@ -63,7 +63,7 @@ class Step:
     def to_request(self, values: Mapping[str, str]) -> Request:
         """Return the request with the values of the placeholders."""
         is_raw = isinstance(self.body, bytes)
-        text = "" if self.body is None or is_raw else json.dumps(self.body)
+        text = "" if self.body is None or is_raw else json.dumps(self.body, separators=(",", ":"))
         body = self.body if is_raw else substitute(text, values).encode()
         return Request(
             method="GET" if self.method == WATCH else self.method,

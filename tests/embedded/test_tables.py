@@ -111,7 +111,8 @@ DONE = {"terminated": {"exitCode": 0, "reason": "Completed"}}
 @pytest.mark.parametrize(
     ("pod", "word"),
     [
-        ({}, "Pending"),
+        ({}, ""),
+        ({"status": {"phase": "Pending"}}, "Pending"),
         ({"status": {"phase": "Running", "containerStatuses": [_status(running={})]}}, "Running"),
         ({"status": {"phase": "Failed", "reason": "Evicted"}}, "Evicted"),
         (

@@ -238,7 +238,7 @@ class ApiServer:
             case "scale", "GET":
                 return scale.get_scale(self.store.committed, info)
             case "scale", "PUT" | "PATCH":
-                return await scale.update_scale(self._writer, info)
+                return await scale.update_scale(self._writer, info, self._clock.now())
             case "eviction", "POST":
                 return await pod_subresources.evict_pod(self.store, info, self.admission_plugins, self._clock)
             case "token", "POST":

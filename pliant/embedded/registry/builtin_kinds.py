@@ -175,5 +175,5 @@ def _builtin_schema(kind: str, conversion: KindConversion | None = None) -> Sche
         drop_required(openapi)
     if kind == "CustomResourceDefinition":  # validate_crd requires fields, with the causes of kube-apiserver
         drop_required(openapi["properties"]["spec"])
-    add_schema_rules(openapi, EXTRA_SCHEMA_KEYWORDS.get(kind, {}))
+    add_schema_rules(openapi, EXTRA_SCHEMA_KEYWORDS.get(kind, {}), requires_spec=kind != "Pod")
     return Schema(openapi, _NAME_RULES.get(kind, DNS_SUBDOMAIN_RULE), is_builtin=True)

@@ -21,7 +21,7 @@ Object = Mapping[str, Any]
 def pod_status_text(pod: Object) -> str:
     """Return the STATUS of `kubectl get pods`: Pending, Init:0/1, CrashLoopBackOff, Terminating and so on."""
     status = pod.get("status") or {}
-    phase = status.get("phase") or "Pending"
+    phase = status.get("phase") or ""
     text = status.get("reason") or phase
     if _find_condition(pod, "PodScheduled").get("reason") == "SchedulingGated":
         text = "SchedulingGated"

@@ -67,7 +67,7 @@ def pod_spec_rules(spec_path: str) -> SchemaRules:
         "restartPolicy": {"default": "Always", "enum": ["Always", "OnFailure", "Never"]},
         "schedulerName": {"default": "default-scheduler"},
         "securityContext": {"default": {}},
-        "terminationGracePeriodSeconds": {"default": 30, "minimum": 0},
+        "terminationGracePeriodSeconds": {"default": 30},  # pods get 1 instead of a negative number
         "activeDeadlineSeconds": {"minimum": 1},
         **{f"volumes[].{path}": keywords for path, keywords in _VOLUME_RULES.items()},
     }

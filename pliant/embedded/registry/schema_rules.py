@@ -8,11 +8,15 @@ SchemaRules = dict[str, dict[str, Any]]
 """Keywords to add to a schema, by path; `[]` stands for the items of a list."""
 
 
-def add_schema_rules(openapi: dict[str, Any], rules: SchemaRules) -> None:
-    """Add keywords to a schema in place, and make all fields of its status optional."""
+def add_schema_rules(openapi: dict[str, Any], rules: SchemaRules, *, requires_spec: bool = True) -> None:
+    """Add keywords to a schema in place, and make all fields of its status optional.
+
+    With `requires_spec=False` those of its spec are optional, too: code validates them, in the order of Kubernetes.
+    """
     for path, keywords in rules.items():
         _schema_node_at(openapi, path).update(keywords)
-    drop_required(openapi["properties"].get("status", {}))
+    for section in ("status",) if requires_spec else ("spec", "status"):
+        drop_required(openapi["properties"].get(section, {}))
 
 
 def drop_required(schema: dict[str, Any]) -> None:

@@ -20,7 +20,6 @@ _TEMPLATE_RULES: Final[SchemaRules] = {
     "spec.template.metadata": _EMPTY,
     "spec.template.spec": _EMPTY,
     **pod_spec_rules("spec.template.spec"),
-    "spec.template.spec.terminationGracePeriodSeconds": {"default": 30},  # negative ones are those of pods, which get 1
 }
 _RULES: Final[dict[str, SchemaRules]] = {
     "Deployment": {
@@ -117,5 +116,7 @@ def _workload_kind(group: str, kind: str, table_columns: tuple[TableColumn, ...]
 
 def _load_schema(kind: str) -> dict[str, Any]:
     openapi = load_kubernetes_schema(kind)
-    add_schema_rules(openapi, _RULES[kind])
+    add_schema_rules(openapi, _RULES[kind], requires_spec=False)
+    if kind == "ControllerRevision":
+        openapi["properties"]["data"] = {"x-kubernetes-preserve-unknown-fields": True}  # any value; code validates it
     return openapi

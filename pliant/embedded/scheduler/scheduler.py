@@ -86,7 +86,7 @@ class Scheduler:
             self._forget_pod(uid)
         elif node:
             self._assume_pod(new, node)
-        elif new.metadata.deletion_timestamp is not None:
+        elif new.metadata.deletion_timestamp is not None or new.spec.scheduling_gates:
             self._forget_pod(uid)
         elif new.spec.scheduler_name in _HANDLED_SCHEDULER_NAMES and uid not in self._cache.assignments:
             if uid not in self._unscheduled:

@@ -37,7 +37,7 @@ def _pod_options(rng: random.Random) -> Fields:
         "setHostnameAsFQDN": rng.choice((True, False)),
         "hostnameOverride": "h",
         "serviceAccountName": "default",
-        "automountServiceAccountToken": rng.choice((True, False)),
+        "automountServiceAccountToken": False,
         "dnsPolicy": rng.choice(("Default", "ClusterFirst", "ClusterFirstWithHostNet")),
         "dnsConfig": {"nameservers": ["1.1.1.1"], "searches": ["a.b"], "options": [{"name": "ndots", "value": "2"}]},
         "hostAliases": [{"ip": "10.0.0.1", "hostnames": ["a.b"]}, {"ip": "10.0.0.2", "hostnames": ["c"]}],

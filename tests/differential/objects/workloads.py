@@ -40,7 +40,7 @@ def make_replica_set(rng: random.Random) -> Fields:
 
 
 def make_revision(rng: random.Random) -> Fields:
-    data: tuple[Any, ...] = ({"spec": {"a": 1}}, {"kind": "X", "apiVersion": "v1"}, {}, [1], "x", 5)
+    data: tuple[Any, ...] = ({"spec": {"a": 1}}, {"apiVersion": "v1", "kind": "X"}, {}, [1], "x", 5)
     return {"data": rng.choice(data), "revision": rng.choice((0, 1, 5))}
 
 

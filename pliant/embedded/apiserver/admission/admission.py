@@ -25,7 +25,6 @@ from pliant.embedded.apiserver.admission.validation.endpoint_slices import (
 from pliant.embedded.apiserver.admission.validation.events import validate_event
 from pliant.embedded.apiserver.admission.validation.leases import drop_disabled_lease_fields, validate_lease
 from pliant.embedded.apiserver.admission.validation.namespaces import set_namespace_defaults, validate_namespace
-from pliant.embedded.apiserver.admission.validation.pod_spec import without_required_fields
 from pliant.embedded.apiserver.admission.validation.scale_fields import validate_scale_fields
 from pliant.embedded.apiserver.admission.validation.services import validate_service
 from pliant.embedded.apiserver.admission.workloads import (
@@ -163,10 +162,10 @@ class Admission:
                 obj.setdefault("spec", {})  # a struct in Go, whose fields have defaults
             kind.schema.default(obj)
             errors = kind.schema.validate(obj)
-            if not kind.is_custom:
-                errors = without_required_fields(errors)
-            elif errors := _validate_custom_object(kind.schema, obj, old, [*errors, *validate_scale_fields(kind, obj)]):
-                return [*found, *errors]
+            if kind.is_custom:
+                errors = _validate_custom_object(kind.schema, obj, old, [*errors, *validate_scale_fields(kind, obj)])
+                if errors:
+                    return [*found, *errors]
         if errors and not kind.is_custom and kind.qualified_name not in _VALIDATED_WITH_ERRORS:
             return [*found, *errors]
         if not kind.is_custom:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from pliant.embedded.apiserver.http.errors import duplicate_value, invalid_field, required_field, unsupported_value
 from pliant.embedded.index_ranges import IndexRanges
-from pliant.embedded.schema import FieldError
+from pliant.embedded.schema import FieldError, FieldErrorType
 from pliant.embedded.schema.metadata import qualified_name_problem
 from pliant.embedded.storage.stored_objects import Object
 
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _EXIT_CODE_OPERATORS = ("In", "NotIn")
 _CONDITION_STATUSES = ("False", "True", "Unknown")
+_MAX_RULES = 20
+_MAX_EXIT_CODES = 255
 
 
 def validate_policies(spec: Object) -> Iterator[FieldError]:
-    for index, rule in enumerate((spec.get("podFailurePolicy") or {}).get("rules") or ()):
+    failure_rules = (spec.get("podFailurePolicy") or {}).get("rules") or ()
+    yield from _limit_items("spec.podFailurePolicy.rules", failure_rules, _MAX_RULES)
+    for index, rule in enumerate(failure_rules):
         yield from _validate_failure_rule(spec, rule, f"spec.podFailurePolicy.rules[{index}]")
     policy = spec.get("successPolicy")
     if policy is None:
@@ -28,13 +33,21 @@ def validate_policies(spec: Object) -> Iterator[FieldError]:
     if not rules:
         detail = "at least one rules must be specified when the successPolicy is specified"
         yield required_field("spec.successPolicy.rules", detail)
+    yield from _limit_items("spec.successPolicy.rules", rules, _MAX_RULES)
     for index, rule in enumerate(rules):
         yield from _validate_success_rule(spec, rule, f"spec.successPolicy.rules[{index}]")
 
 
+def _limit_items(path: str, items: Sequence[Any], limit: int) -> Iterator[FieldError]:
+    if len(items) > limit:
+        yield FieldError.of(path, FieldErrorType.TOO_MANY, len(items), f"must have at most {limit} items")
+
+
 def _validate_failure_rule(spec: Object, rule: Object, path: str) -> Iterator[FieldError]:
     action = rule.get("action") or ""
-    if action not in _ACTIONS:
+    if not action:
+        yield required_field(f"{path}.action", "must be one of the actions")
+    elif action not in _ACTIONS:
         yield unsupported_value(f"{path}.action", action, _ACTIONS)
     elif action == "FailIndex" and spec.get("backoffLimitPerIndex") is None:
         yield invalid_field(f"{path}.action", action, "requires the backoffLimitPerIndex to be set")
@@ -45,17 +58,22 @@ def _validate_failure_rule(spec: Object, rule: Object, path: str) -> Iterator[Fi
         yield invalid_field(path, None, "specifying one of OnExitCodes and OnPodConditions is required")
     if exit_codes is not None:
         yield from _validate_exit_codes(spec, exit_codes, f"{path}.onExitCodes")
+    yield from _limit_items(f"{path}.onPodConditions", conditions, _MAX_RULES)
     for index, pattern in enumerate(conditions):
         pattern_path, status = f"{path}.onPodConditions[{index}]", pattern.get("status")
         if problem := qualified_name_problem(pattern.get("type") or ""):
             yield invalid_field(f"{pattern_path}.type", pattern.get("type"), problem)
-        if status not in _CONDITION_STATUSES:
+        if not status:
+            yield required_field(f"{pattern_path}.status", "must be a status of a condition")
+        elif status not in _CONDITION_STATUSES:
             yield unsupported_value(f"{pattern_path}.status", status, _CONDITION_STATUSES)
 
 
 def _validate_exit_codes(spec: Object, requirement: Object, path: str) -> Iterator[FieldError]:
     operator, values = requirement.get("operator") or "", requirement.get("values") or []
-    if operator not in _EXIT_CODE_OPERATORS:
+    if not operator:
+        yield required_field(f"{path}.operator", "must be one of the operators")
+    elif operator not in _EXIT_CODE_OPERATORS:
         yield unsupported_value(f"{path}.operator", operator, _EXIT_CODE_OPERATORS)
     name, pod_spec = requirement.get("containerName"), spec["template"]["spec"]
     containers = [*(pod_spec.get("containers") or ()), *(pod_spec.get("initContainers") or ())]
@@ -64,6 +82,7 @@ def _validate_exit_codes(spec: Object, requirement: Object, path: str) -> Iterat
         yield invalid_field(f"{path}.containerName", name, detail)
     if not values:
         yield invalid_field(f"{path}.values", values, "at least one value is required")
+    yield from _limit_items(f"{path}.values", values, _MAX_EXIT_CODES)
     for index, value in enumerate(values):
         if operator == "In" and value == 0:
             yield invalid_field(f"{path}.values[{index}]", value, "must not be 0 for the In operator")

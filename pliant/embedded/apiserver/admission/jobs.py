@@ -7,6 +7,7 @@ from typing import Any
 
 from pliant.embedded.apiserver.admission.disruption_budgets import label_selector_matches
 from pliant.embedded.apiserver.admission.job_policies import validate_policies
+from pliant.embedded.apiserver.admission.job_status import validate_job_status
 from pliant.embedded.apiserver.admission.pod_templates import (
     SELECTOR_MISMATCH,
     immutable_field_errors,
@@ -16,10 +17,9 @@ from pliant.embedded.apiserver.admission.pod_templates import (
 )
 from pliant.embedded.apiserver.admission.validation.label_selectors import validate_label_selector
 from pliant.embedded.apiserver.http.errors import invalid_field, required_field, unsupported_value
-from pliant.embedded.index_ranges import IndexRanges
 from pliant.embedded.schema import FieldError, deep_copy
 from pliant.embedded.schema.field_errors import FieldErrorType
-from pliant.embedded.schema.metadata import DNS_LABEL_RULE, name_problem, qualified_name_problem
+from pliant.embedded.schema.metadata import DNS_LABEL_RULE, name_problem, qualified_name_problem, validate_metadata
 from pliant.embedded.storage.stored_objects import Object
 
 JOBS_RESOURCE_KEY = "batch/jobs"
@@ -29,7 +29,9 @@ _UID_LABELS = ("controller-uid", CONTROLLER_UID_LABEL)
 _NAME_LABELS = ("job-name", JOB_NAME_LABEL)
 _DEFAULT_BACKOFF_LIMIT = 6
 _UNLIMITED = 2**31 - 1
-_MAX_INDEXED_PARALLELISM = 100_000
+_MAX_INDEXED = 100_000
+_MANY_COMPLETIONS = 100_000
+_MAX_OF_MANY = 10_000
 _MAX_MANAGED_BY_BYTES = 63
 _POD_REPLACEMENT_POLICIES = ("Failed", "TerminatingOrFailed")
 _IMMUTABLE_FIELDS = (
@@ -63,9 +65,13 @@ def set_job_defaults(job: Object, old: Object | None) -> None:
 
 def validate_job(job: Object, old: Object | None) -> list[FieldError]:
     spec = job["spec"]
-    if old is not None and spec == old["spec"] and job["metadata"]["uid"] == old["metadata"]["uid"]:
-        return list(_validate_status_update(job, old))
-    errors = [*_validate_generated_selector(job), *_validate_spec(spec), *_validate_hostnames(job)]
+    is_same_object = old is not None and job["metadata"]["uid"] == old["metadata"]["uid"]
+    if old is not None and is_same_object and spec == old["spec"]:
+        return list(validate_job_status(job, old))
+    errors = [*_validate_generated_selector(job, old), *_validate_spec(spec), *_validate_hostnames(job)]
+    labels = spec["template"]["metadata"].get("labels")
+    if old is None and labels == job["metadata"].get("labels"):  # the labels of the template are its own by default
+        errors += validate_metadata({"labels": labels})
     if old is not None:
         errors += _validate_update(job, old)
     return errors
@@ -98,13 +104,19 @@ def _validate_selector(spec: Object) -> Iterator[FieldError]:
         yield from validate_selected_labels(selector, template)
 
 
-def _validate_generated_selector(job: Object) -> Iterator[FieldError]:
-    """Require the generated labels in the template, unless the user manages the selector."""
+def _validate_generated_selector(job: Object, old: Object | None) -> Iterator[FieldError]:
+    """Require the generated labels in the template, unless the user manages the selector.
+
+    Labels with a prefix are required only if the job has them already: older jobs have none.
+    """
     spec, metadata = job["spec"], job["metadata"]
     if spec["manualSelector"] or spec.get("selector") is None:
         return
     labels = spec["template"]["metadata"].get("labels") or {}
     expected = {**dict.fromkeys(_UID_LABELS, metadata["uid"]), **dict.fromkeys(_NAME_LABELS, metadata["name"])}
+    old_labels = {} if old is None else old["spec"]["template"]["metadata"].get("labels") or {}
+    if old is not None and not {CONTROLLER_UID_LABEL, JOB_NAME_LABEL} <= old_labels.keys():
+        expected = {label: value for label, value in expected.items() if "/" not in label}
     for label, value in expected.items():
         path, detail = f"spec.template.metadata.labels[{label}]", f"must be '{value}'"
         if label not in labels:
@@ -139,16 +151,25 @@ def _validate_completion_mode(spec: Object) -> Iterator[FieldError]:
             if spec.get(field) is not None:
                 yield invalid_field(f"spec.{field}", spec[field], "requires indexed completion mode")
         return
-    if spec["completionMode"] != "Indexed":
-        return
-    completions = spec.get("completions")
+    if spec["completionMode"] == "Indexed":
+        yield from _validate_indexed_limits(spec)
+
+
+def _validate_indexed_limits(spec: Object) -> Iterator[FieldError]:
+    completions, max_failed, parallelism = spec.get("completions"), spec.get("maxFailedIndexes"), spec["parallelism"]
     if completions is None:
         yield required_field("spec.completions", "when completion mode is Indexed")
     elif max_failed is not None and max_failed > completions:
         yield invalid_field("spec.maxFailedIndexes", max_failed, "must be less than or equal to completions")
-    if spec["parallelism"] > _MAX_INDEXED_PARALLELISM:
-        detail = f"must be less than or equal to {_MAX_INDEXED_PARALLELISM} when completion mode is Indexed"
-        yield invalid_field("spec.parallelism", spec["parallelism"], detail)
+    limits = [("parallelism", parallelism, _MAX_INDEXED), ("maxFailedIndexes", max_failed, _MAX_INDEXED)]
+    if (completions or 0) > _MANY_COMPLETIONS and spec.get("backoffLimitPerIndex") is not None:
+        if max_failed is None:
+            detail = f"must be specified when completions is above {_MANY_COMPLETIONS}"
+            yield required_field("spec.maxFailedIndexes", detail)
+        limits += [("parallelism", parallelism, _MAX_OF_MANY), ("maxFailedIndexes", max_failed, _MAX_OF_MANY)]
+    for field, value, limit in limits:
+        if value is not None and value > limit:
+            yield invalid_field(f"spec.{field}", value, f"must be less than or equal to {limit}")
 
 
 def _validate_hostnames(job: Object) -> Iterator[FieldError]:
@@ -165,9 +186,10 @@ def _validate_hostnames(job: Object) -> Iterator[FieldError]:
 def _validate_update(job: Object, old: Object) -> list[FieldError]:
     spec, old_spec = job["spec"], old["spec"]
     errors = immutable_field_errors(spec, old_spec, *_IMMUTABLE_FIELDS)
-    is_indexed = spec["completionMode"] == "Indexed"
+    completions = spec.get("completions")
     # An indexed job may be resized as long as completions and parallelism are equal.
-    if not (is_indexed and spec.get("completions") == spec["parallelism"] and old_spec.get("completions") is not None):
+    is_resized = spec["completionMode"] == "Indexed" and completions in (None, spec["parallelism"])
+    if not is_resized:
         errors += immutable_field_errors(spec, old_spec, "completions")
     errors += _validate_template_update(spec["template"], old)
     return errors
@@ -203,38 +225,6 @@ def _without_mutable_fields(pod_spec: Object) -> Object:
         for container in result.get(group) or ():
             container.pop("resources", None)
     return result
-
-
-def _validate_status_update(job: Object, old: Object) -> Iterator[FieldError]:
-    """Keep a status consistent: controllers named by `managedBy` write it, too."""
-    status, previous = job.get("status") or {}, old.get("status") or {}
-    true, was_true = _true_conditions(status), _true_conditions(previous)
-    path = "status.conditions"
-    for condition in ("Failed", "Complete", "FailureTarget", "SuccessCriteriaMet"):
-        if condition in was_true and condition not in true:
-            yield invalid_field(path, None, f"cannot disable the terminal {condition}=True condition")
-    if "Complete" in true and "Failed" in true:
-        yield invalid_field(path, None, "cannot set Complete=True and Failed=true conditions")
-    for condition, target in (("Failed", "FailureTarget"), ("Complete", "SuccessCriteriaMet")):
-        if condition in true and condition not in was_true and target not in true:
-            detail = f"cannot set {condition}=True condition without the {target}=true condition"
-            yield invalid_field(path, None, detail)
-    for field in ("completedIndexes", "failedIndexes"):
-        yield from _validate_indexes(job, field, status.get(field) or "", previous.get(field) or "")
-    for field in ("active", "ready", "succeeded", "failed", "terminating"):
-        if (status.get(field) or 0) < 0:
-            yield invalid_field(f"status.{field}", status[field], "must be greater than or equal to 0")
-    if (status.get("failed") or 0) < (previous.get("failed") or 0):
-        yield invalid_field("status.failed", status.get("failed", 0), "cannot decrease the failed counter")
-
-
-def _validate_indexes(job: Object, field: str, text: str, previous: str) -> Iterator[FieldError]:
-    if text == previous:
-        return
-    try:
-        IndexRanges.parse(text, job["spec"].get("completions") or 0)
-    except ValueError as error:
-        yield invalid_field(f"status.{field}", text, f"error parsing {field}: {error}")
 
 
 def _true_conditions(status: Object) -> set[str]:

@@ -39,7 +39,7 @@ def set_replica_set_defaults(replica_set: Object, old: Object | None) -> None:
 def validate_deployment(deployment: Object, old: Object | None) -> list[FieldError]:
     spec = deployment["spec"]
     if old is not None and spec == old["spec"]:
-        return _validate_status(deployment)
+        return _validate_status(deployment) + _validate_collisions(deployment, old)
     errors = [*_validate_replicas(spec), *_validate_strategy(spec["strategy"])]
     deadline, ready_seconds = spec["progressDeadlineSeconds"], spec.get("minReadySeconds", 0)
     if deadline <= ready_seconds:
@@ -58,8 +58,8 @@ def validate_controller_revision(revision: Object, old: Object | None) -> list[F
     errors = []
     if revision["revision"] < 0:
         errors.append(invalid_field("revision", revision["revision"], "must be greater than or equal to 0"))
-    if old is None and revision.get("data") is None:
-        errors.append(required_field("data", "data is mandatory"))
+    if old is None and not isinstance(revision.get("data"), dict):
+        errors.append(required_field("data", "data must be a valid JSON object"))
     if old is not None and revision.get("data") != old.get("data"):
         errors.append(invalid_field("data", revision.get("data"), "field is immutable"))
     return errors
@@ -130,6 +130,13 @@ def _number(value: Any) -> int | None:
     if isinstance(value, int):
         return value
     return int(value.removesuffix("%")) if _is_percent(value) else None
+
+
+def _validate_collisions(deployment: Object, old: Object) -> list[FieldError]:
+    count, before = ((each.get("status") or {}).get("collisionCount") for each in (deployment, old))
+    if before is not None and (count is None or count < before):
+        return [invalid_field("status.collisionCount", count or 0, "cannot be decremented")]
+    return []
 
 
 def _validate_status(obj: Object) -> list[FieldError]:

@@ -25,10 +25,11 @@ async def update_ephemeral_containers(writer: ObjectWriter, info: RequestInfo) -
         metadata = new["metadata"]
         expected = {field: metadata[field] for field in ("resourceVersion", "uid") if metadata.get(field)}
         containers = (new.get("spec") or {}).get("ephemeralContainers") or []
+        spec = {name: value for name, value in old["spec"].items() if name != "ephemeralContainers"}
         return {
             **old,
             "metadata": {**old["metadata"], "resourceVersion": "", **expected},
-            "spec": {**old["spec"], "ephemeralContainers": containers},
+            "spec": {**spec, "ephemeralContainers": containers} if containers else spec,
         }
 
     record = await writer.update_by_function(

@@ -55,8 +55,12 @@ async def bind_pod(store: Store, info: RequestInfo, plugins: AdmissionPlugins, c
         if pod["spec"].get("nodeName"):
             detail = f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"'
             raise conflict(info.kind, name, detail, subresource_suffix="/binding")
+        if pod["spec"].get("schedulingGates"):
+            detail = f"pod {name} has non-empty .spec.schedulingGates"
+            raise conflict(info.kind, name, detail, subresource_suffix="/binding")
         plugins.validate(info, transaction, Operation.CREATE, obj=body)
         pod["spec"]["nodeName"] = node
+        (pod.get("status") or {}).pop("nominatedNodeName", None)
         _set_condition(pod, "PodScheduled", format_timestamp(clock.now()))
         transaction.put(PODS_RESOURCE_KEY, pod)
 

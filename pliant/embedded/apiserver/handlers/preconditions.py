@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pliant.embedded.apiserver.admission.admission import CRDS_RESOURCE_KEY
 from pliant.embedded.apiserver.handlers.object_lifecycle import NAMESPACES_RESOURCE_KEY
+from pliant.embedded.apiserver.handlers.protected_fields import find_changed_ephemeral_containers
 from pliant.embedded.apiserver.http import errors
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.registry.kinds import Kind
@@ -50,7 +51,7 @@ def parse_resource_version(metadata: Object) -> int:
 def require_preconditions(
     info: RequestInfo, old: Object, new: Object, *, allow_unconditional: bool
 ) -> list[FieldError]:
-    """Return the error of a changed UID, which is reported with those of the other fields."""
+    """Return the errors of what the endpoint cannot change, which are reported with those of the other fields."""
     uid, old_uid = new["metadata"].get("uid"), old["metadata"]["uid"]
     if uid and uid != old_uid and info.request.method == "PUT":
         raise _uid_conflict(info, uid, old_uid)
@@ -61,9 +62,8 @@ def require_preconditions(
         raise invalid_error(info.kind.plural, info.kind.group, info.name, [error])
     if version and str(version) != old["metadata"]["resourceVersion"]:
         raise errors.conflict(info.kind, info.name)
-    if uid and uid != old_uid:
-        return [errors.invalid_field("metadata.uid", uid, "field is immutable")]
-    return []
+    found = [errors.invalid_field("metadata.uid", uid, "field is immutable")] if uid and uid != old_uid else []
+    return [*found, *find_changed_ephemeral_containers(info, old, new)]
 
 
 def _uid_conflict(info: RequestInfo, uid: str, old_uid: str) -> Conflict:

@@ -8,6 +8,7 @@ from pliant.embedded.apiserver.admission.validation.pod_update import FORBIDDEN_
 from pliant.embedded.apiserver.handlers.object_lifecycle import NAMESPACES_RESOURCE_KEY, PODS_RESOURCE_KEY
 from pliant.embedded.apiserver.http import errors
 from pliant.embedded.apiserver.http.request_info import RequestInfo
+from pliant.embedded.schema import FieldError
 from pliant.embedded.storage.stored_objects import Object
 
 _SERVER_OWNED_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
@@ -21,7 +22,7 @@ _WRITABLE_BY_STATUS = {
     "/services": _METADATA_WRITABLE_BY_STATUS,
     "/persistentvolumeclaims": _METADATA_WRITABLE_BY_STATUS,
     "/namespaces": _METADATA_WRITABLE_BY_STATUS,
-    "apiextensions.k8s.io/customresourcedefinitions": (*_METADATA_WRITABLE_BY_STATUS, *_REFUSED_METADATA),
+    "apiextensions.k8s.io/customresourcedefinitions": _METADATA_WRITABLE_BY_STATUS,
     "policy/poddisruptionbudgets": _METADATA_WRITABLE_BY_STATUS,
 }
 
@@ -41,7 +42,7 @@ def restore_protected_fields(info: RequestInfo, old: Object, new: Object) -> Obj
         finalizers = (old.get("spec") or {}).get("finalizers")
         new["spec"] = {"finalizers": finalizers} if finalizers else {}
     if info.kind.resource_key == PODS_RESOURCE_KEY and info.subresource != "ephemeralcontainers":
-        _require_same_ephemeral_containers(info, old, new)
+        _restore_ephemeral_containers(old, new.setdefault("spec", {}))
     metadata = new["metadata"]
     for field in (*_SERVER_OWNED_METADATA, "managedFields"):
         if field not in _REFUSED_METADATA or metadata.get(field) is None:
@@ -56,22 +57,35 @@ def restore_protected_fields(info: RequestInfo, old: Object, new: Object) -> Obj
     return new
 
 
-def _require_same_ephemeral_containers(info: RequestInfo, old: Object, new: Object) -> None:
-    """Raise `Invalid` if an update of a pod changes its ephemeral containers: they have their own subresource."""
+def find_changed_ephemeral_containers(info: RequestInfo, old: Object, new: Object) -> list[FieldError]:
+    """Return the error of an update of a pod that changes its ephemeral containers: they have their own subresource.
+
+    API servers report it only for a pod that keeps its other containers.
+    """
     spec: Any = new.get("spec")
-    if isinstance(spec, dict) and (spec.get("ephemeralContainers") or []) != (
-        old["spec"].get("ephemeralContainers") or []
-    ):
-        error = errors.forbidden_field("spec", FORBIDDEN_POD_UPDATE_MESSAGE)
-        raise errors.invalid_object(info.kind, info.name, [error])
+    if info.kind.resource_key != PODS_RESOURCE_KEY or info.subresource or not isinstance(spec, dict):
+        return []
+    if (spec.get("ephemeralContainers") or []) == (old["spec"].get("ephemeralContainers") or []):
+        return []
+    groups = ("containers", "initContainers")
+    if any(len(spec.get(group) or ()) != len(old["spec"].get(group) or ()) for group in groups):
+        return []
+    return [errors.forbidden_field("spec", FORBIDDEN_POD_UPDATE_MESSAGE)]
+
+
+def _restore_ephemeral_containers(old: Object, spec: Object) -> None:
+    spec.pop("ephemeralContainers", None)
+    if "ephemeralContainers" in old["spec"]:
+        spec["ephemeralContainers"] = old["spec"]["ephemeralContainers"]
 
 
 def _with_written_metadata(old: Object, new: Object, resource: str) -> Object:
     """Return metadata with the fields that a write of the status also writes."""
     fields = _WRITABLE_BY_STATUS[resource]
     written = {field: new[field] for field in fields if new.get(field)}
-    kept = {field: value for field, value in old.items() if field not in fields or field in _REFUSED_METADATA}
-    return {**kept, **written}
+    if resource != PODS_RESOURCE_KEY:
+        written |= {field: new[field] for field in _REFUSED_METADATA if new.get(field) is not None}
+    return {**{field: value for field, value in old.items() if field not in fields}, **written}
 
 
 def drop_unset_metadata(metadata: Object) -> None:

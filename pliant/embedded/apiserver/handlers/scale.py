@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import datetime
+from typing import Any, Final
 
 from pliant.embedded.apiserver.admission.validation.scale_fields import get_field_at
 from pliant.embedded.apiserver.handlers.write_checks import validate_write_options
 from pliant.embedded.apiserver.handlers.writes import ObjectWriter
-from pliant.embedded.apiserver.http.errors import bad_request, conflict, internal_error, invalid_patch, path_not_found
+from pliant.embedded.apiserver.http.errors import (
+    bad_request,
+    conflict,
+    internal_error,
+    invalid_field,
+    invalid_patch,
+    path_not_found,
+    require_type,
+)
 from pliant.embedded.apiserver.http.request_body import decode_object_body, object_field
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import json_response
 from pliant.embedded.apiserver.patch.patches import apply_patch, read_patch
+from pliant.embedded.apiserver.patch.server_side_apply import ApplyRequest, is_apply_patch
 from pliant.embedded.label_selectors import format_label_selector
 from pliant.embedded.registry.kinds import Kind, ScaleFieldPaths
-from pliant.embedded.schema import deep_copy
+from pliant.embedded.schema import deep_copy, invalid_error
+from pliant.embedded.schema.metadata import validate_metadata
 from pliant.embedded.storage.object_index import ObjectIndex
 from pliant.embedded.storage.stored_objects import Object
+from pliant.errors import Invalid
 from pliant.kube.transport.base import Reply
+
+_API_VERSION: Final = "autoscaling/v1"
 
 
 def get_scale(index: ObjectIndex, info: RequestInfo) -> Reply:
@@ -28,27 +42,73 @@ def get_scale(index: ObjectIndex, info: RequestInfo) -> Reply:
     return json_response(to_scale(info.kind, obj))
 
 
-async def update_scale(writer: ObjectWriter, info: RequestInfo) -> Reply:
-    """Change the replica count of an object by an update or a patch of its Scale."""
+async def update_scale(writer: ObjectWriter, info: RequestInfo, now: datetime) -> Reply:
+    """Change the replica count of an object by an update, a patch or an apply of its Scale."""
     validate_write_options(info)
+    if is_apply_patch(info):
+        return await _apply_scale(writer, info, now)
     is_patch = info.request.method == "PATCH"
-    media, body = read_patch(info) if is_patch else ("", decode_object_body(info.request))
-    if not is_patch:
-        _require_matching_name(info, body)
-        _parse_replicas(info, body)
+    media, body = read_patch(info) if is_patch else ("", _read_scale(info, decode_object_body(info.request)))
 
     def with_new_scale(old: Object) -> Object:
         current_scale = to_scale(info.kind, old)
         new_scale = apply_patch(media, current_scale, body) if is_patch else body
         _require_matching_metadata(info, current_scale, new_scale)
         new: Object = deep_copy(old)
-        _set_field(new, _scale_paths(info.kind).spec_replicas, _parse_replicas(info, new_scale))
+        replicas = _parse_replicas(info, new_scale)
+        _require_valid_scale(info, new_scale.get("metadata") or {}, replicas)
+        _set_field(new, _scale_paths(info.kind).spec_replicas, replicas)
         return new
 
     record = await writer.update_by_function(
         info, with_new_scale, allow_missing_resource_version=True, to_admitted=lambda obj: to_scale(info.kind, obj)
     )
     return json_response(to_scale(info.kind, record.decode()))
+
+
+async def _apply_scale(writer: ObjectWriter, info: RequestInfo, now: datetime) -> Reply:
+    """Apply a Scale: its manager owns the replica count of the object."""
+    request = ApplyRequest.from_request(info, now)
+    writer.require_stored_object(info)
+    scale = _read_scale(info, request.desired)
+    desired: Object = {"apiVersion": info.kind.api_version, "kind": info.kind.kind, "metadata": {}}
+    replicas = _parse_replicas(info, scale)
+    if "replicas" in (scale.get("spec") or {}):
+        _set_field(desired, _scale_paths(info.kind).spec_replicas, replicas)
+    try:
+        record = await writer.apply_by_request(
+            info, request.for_object(desired), to_admitted=lambda obj: to_scale(info.kind, obj)
+        )
+    except Invalid:  # conflicts come first; of an invalid Scale, its own errors are reported
+        _require_valid_scale(info, scale.get("metadata") or {}, replicas)
+        raise
+    return json_response(to_scale(info.kind, record.decode()))
+
+
+def _read_scale(info: RequestInfo, scale: Any) -> Object:
+    """Return the Scale in a request, which has a name, unless it is applied."""
+    if not isinstance(scale, dict) or not isinstance(scale.get("metadata") or {}, dict):
+        raise bad_request("the body of the request must be a Scale")
+    is_apply = is_apply_patch(info)
+    typed = scale if is_apply else {**scale, "kind": scale.get("kind") or "Scale"}
+    require_type({**typed, "apiVersion": typed.get("apiVersion") or _API_VERSION}, _API_VERSION, "Scale")
+    name = (scale.get("metadata") or {}).get("name") or ""
+    if not is_apply and name != info.name:
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({info.name})")
+    if not is_apply:
+        _parse_replicas(info, scale)
+    return scale
+
+
+def _require_valid_scale(info: RequestInfo, metadata: Object, replicas: int) -> None:
+    """Raise `Invalid` for a Scale that is invalid itself; those of custom objects are validated as part of these."""
+    if info.kind.is_custom:
+        return
+    found = validate_metadata(metadata)
+    if replicas < 0:
+        found.append(invalid_field("spec.replicas", replicas, "must be greater than or equal to 0"))
+    if found:
+        raise invalid_error("Scale", "autoscaling", info.name, found)
 
 
 def to_scale(kind: Kind, obj: Object) -> dict[str, Any]:
@@ -85,7 +145,8 @@ def _require_matching_metadata(info: RequestInfo, current_scale: dict[str, Any],
 
 def _parse_replicas(info: RequestInfo, new_scale: dict[str, Any]) -> int:
     """Return the number of replicas; the validation of the object reports one that is out of range."""
-    replicas = object_field(new_scale, "spec").get("replicas") or 0
+    replicas = object_field(new_scale, "spec").get("replicas")
+    replicas = 0 if replicas is None else replicas
     if not isinstance(replicas, int) or isinstance(replicas, bool) or not -(2**31) <= replicas < 2**31:
         if info.request.method == "PATCH":
             raise invalid_patch(f"spec.replicas: must be an integer, not {replicas!r:.60}")

@@ -147,6 +147,8 @@ def _wants_initial_state(info: RequestInfo, requested_version: int) -> bool:
 
 def _fill_workload_spec(bookmark: dict[str, Any]) -> None:
     """Add the fields of an empty workload that all others have: its template has no metadata, its size is 0."""
+    if bookmark["kind"] == "ControllerRevision":
+        bookmark["data"] = None
     spec = bookmark.get("spec") or {}
     if "template" not in spec:
         return

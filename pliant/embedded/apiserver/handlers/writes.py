@@ -210,18 +210,7 @@ class ObjectWriter:
             if current is None:
                 return 201, self._create_by_apply(transaction, apply_request, warnings)
             check_configuration(info, apply_request.desired)
-            old = info.kind.to_served(current.decode())
-            new, managed_fields = apply_request.merge_into(old)
-            read_merged(info, apply_request.desired, new)
-            found = require_preconditions(info, old, new, allow_unconditional=True)
-            uid = new["metadata"].get("uid")
-            new = restore_protected_fields(info, old, new)
-            new["metadata"] = {**new["metadata"], "managedFields": managed_fields}
-            if found and not info.subresource:
-                new["metadata"]["uid"] = uid
-            admitter = self._update_admitter(info, transaction, current, new, warnings)
-            record = self.replace_object(transaction, info.kind, current, new, admitter, found)
-            self._authorizer.check_object(transaction, info, new, old)
+            record = self._apply_to(transaction, info, current, apply_request, warnings)
             return 200, record
 
         status, record = await self._store.run_transaction(apply, dry_run=info.is_dry_run)
@@ -238,11 +227,50 @@ class ObjectWriter:
         if uid := new["metadata"].get("uid"):
             detail = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             raise errors.conflict(info.kind, info.name, detail)
+        require_active_namespace(transaction, info.kind, info.namespace, new["metadata"])
         parse_resource_version(new["metadata"])
         new["metadata"].pop("resourceVersion", None)
         admitter = self._plugins.admitter(info, transaction, Operation.CREATE, obj=new, warnings=warnings)
         record = self.add_object(transaction, info.kind, info.namespace, new, admitter)
         self._authorizer.check_object(transaction, info, new, None)
+        return record
+
+    def require_stored_object(self, info: RequestInfo) -> None:
+        """Raise `NotFound` unless the object of a request exists."""
+        info.require_stored_object(self._store.committed)
+
+    async def apply_by_request(
+        self, info: RequestInfo, apply_request: ApplyRequest, to_admitted: UpdateFunction
+    ) -> StoredObject:
+        """Apply a configuration of an existing object; admission plug-ins see what `to_admitted` returns for it."""
+
+        def apply(transaction: Transaction) -> StoredObject:
+            current = info.require_stored_object(transaction)
+            return self._apply_to(transaction, info, current, apply_request, None, to_admitted)
+
+        return await self._store.run_transaction(apply, dry_run=info.is_dry_run)
+
+    def _apply_to(
+        self,
+        transaction: Transaction,
+        info: RequestInfo,
+        current: StoredObject,
+        apply_request: ApplyRequest,
+        warnings: list[str] | None,
+        to_admitted: UpdateFunction | None = None,
+    ) -> StoredObject:
+        old = info.kind.to_served(current.decode())
+        new, managed_fields = apply_request.merge_into(old)
+        read_merged(info, apply_request.desired, new)
+        found = require_preconditions(info, old, new, allow_unconditional=True)
+        uid = new["metadata"].get("uid")
+        new = restore_protected_fields(info, old, new)
+        new["metadata"] = {**new["metadata"], "managedFields": managed_fields}
+        if found and not info.subresource:
+            new["metadata"]["uid"] = uid
+        admitter = self._update_admitter(info, transaction, current, new, warnings, to_admitted)
+        record = self.replace_object(transaction, info.kind, current, new, admitter, found)
+        self._authorizer.check_object(transaction, info, new, old)
         return record
 
     def _update_admitter(

@@ -28,13 +28,16 @@ _SERVER_MANAGED_METADATA = frozenset(
 
 
 _LISTS_BY_NAME = ("imagePullSecrets", "secrets")
-_FIRST_PHASES = {"Namespace": "Active", "PersistentVolumeClaim": "Pending"}
+_FIRST_PHASES = {"Namespace": "Active", "PersistentVolumeClaim": "Pending", "Pod": "Pending"}
 _SET_BY_SERVER = {
     "Namespace": [("f:spec", "f:finalizers")],
     "PersistentVolumeClaim": [("f:spec", "f:dataSourceRef")],
     "Pod": [("f:spec", f"f:{name}") for name in ("priority", "preemptionPolicy")],
     "Service": [("f:spec", f"f:{name}") for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")],
 }
+_GENERATED_JOB_LABELS = frozenset(
+    f"f:{prefix}{name}" for prefix in ("", "batch.kubernetes.io/") for name in ("controller-uid", "job-name")
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,16 +152,23 @@ def encode_managed_fields(entries: list[ManagedFieldsEntry]) -> list[dict[str, A
 
 def _decode_entries(obj: Object, scope: WriteScope) -> list[ManagedFieldsEntry]:
     managed_fields = obj["metadata"].get("managedFields")
-    if not managed_fields:
-        first = ManagedFieldsEntry(
-            manager="before-first-apply",
-            operation=UPDATE_OPERATION,
-            api_version=obj["apiVersion"],
-            time=obj["metadata"].get("creationTimestamp", ""),
-            paths=frozenset(path for path in scope.manageable_fields(obj) if not _is_set_by_server(path, obj)),
-        )
-        return [first]
-    return [_decode_entry(each) for each in managed_fields]
+    if managed_fields:
+        return [_decode_entry(each) for each in managed_fields]
+    entries = [_first_entry(obj, replace(scope, is_status=False))]
+    status = _first_entry(obj, replace(scope, is_status=True)) if scope.has_status else None
+    if status is not None and status.paths:
+        entries.append(replace(status, subresource="status"))
+    return entries
+
+
+def _first_entry(obj: Object, scope: WriteScope) -> ManagedFieldsEntry:
+    return ManagedFieldsEntry(
+        manager="before-first-apply",
+        operation=UPDATE_OPERATION,
+        api_version=obj["apiVersion"],
+        time=obj["metadata"].get("creationTimestamp", ""),
+        paths=frozenset(path for path in scope.manageable_fields(obj) if not _is_set_by_server(path, obj)),
+    )
 
 
 def _is_set_by_server(path: FieldPath, obj: Object) -> bool:
@@ -166,12 +176,13 @@ def _is_set_by_server(path: FieldPath, obj: Object) -> bool:
     name = path[0].removeprefix("f:")
     if len(path) == 1 and _is_zero(obj.get(name)) and is_always_written(obj["apiVersion"], obj["kind"], name):
         return True  # an empty object has this value, too
-    if path[0] == "f:status" and len(path) == 2:
-        value = obj["status"].get(path[1].removeprefix("f:"))
-        return _is_zero(value) or (path[1] == "f:phase" and value == _FIRST_PHASES.get(obj["kind"]))
+    if path[0] == "f:status":
+        return _is_first_status(path, obj)
     if path[:2] == ("f:spec", "f:tolerations") and obj["kind"] == "Pod":
         tolerations = obj["spec"].get("tolerations") or ()
         return all(str(each.get("key")).startswith("node.kubernetes.io/") for each in tolerations)
+    if obj["kind"] == "Job" and not obj["spec"].get("manualSelector"):
+        return path[:2] == ("f:spec", "f:selector") or path[-1] in _GENERATED_JOB_LABELS
     if path[:2] not in _SET_BY_SERVER.get(obj["kind"], ()):
         return False
     value = obj["spec"].get(path[1].removeprefix("f:"))
@@ -183,6 +194,15 @@ def _is_set_by_server(path: FieldPath, obj: Object) -> bool:
 def _is_zero(value: Any) -> bool:
     """Return whether a field has the value that it has in Go if it is not set; optional booleans have none."""
     return value is None or (value in (0, "") and value is not False)
+
+
+def _is_first_status(path: FieldPath, obj: Object) -> bool:
+    """Return whether a field of a status has the value that a new object has."""
+    name = path[1].removeprefix("f:") if len(path) > 1 else ""
+    if obj["kind"] == "Pod" and name == "conditions":
+        return all(each.get("reason") == "SchedulingGated" for each in obj["status"].get("conditions") or ())
+    value = obj["status"].get(name)
+    return name == "qosClass" or _is_zero(value) or (name == "phase" and value == _FIRST_PHASES.get(obj["kind"]))
 
 
 def _decode_entry(raw: Mapping[str, Any]) -> ManagedFieldsEntry:
@@ -269,6 +289,8 @@ def _builtin_schema(kind_name: str) -> MergeSchema:
         return {}
     _add_list_keys(schema)
     _add_key_defaults(schema)
+    if kind_name == "ControllerRevision":
+        schema["properties"]["data"] = {"x-kubernetes-map-type": "atomic"}  # any JSON value
     return schema
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from pliant.embedded.apiserver.http.request_body import decode_object_body
@@ -37,6 +37,10 @@ class ApplyRequest:
         desired = decode_object_body(info.request)
         scope = WriteScope.for_endpoint(info.kind, info.subresource)
         return cls(desired=desired, info=info, scope=scope, now=now, force=info.query_bool("force"))
+
+    def for_object(self, desired: Object) -> ApplyRequest:
+        """Return the same request for another configuration: that of the object behind an applied Scale."""
+        return replace(self, desired=desired)
 
     def new_object(self) -> Object:
         """Return the object to create if it does not exist."""

@@ -18,7 +18,6 @@ from pliant.errors import Forbidden
 from pliant.schemas.quantity import parse_quantity
 
 _ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
-_SIZE_PATH: Final = "spec.resources[storage]"
 _IMMUTABLE_MESSAGE: Final = (
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
 )
@@ -73,7 +72,7 @@ def validate_claim(claim: Object, old: Object | None) -> list[FieldError]:
         errors += _validate_status(claim.get("status") or {})
     if old is not None and spec == old.get("spec"):
         return errors
-    errors += _validate_spec(spec)
+    errors += validate_claim_spec(spec, "spec")
     if old is not None:
         errors += _validate_update(claim, old)
         if not errors:
@@ -110,20 +109,22 @@ def _validate_resource_name(name: str, path: str) -> Iterator[FieldError]:
         yield unsupported_value(path, name, ("storage",))
 
 
-def _validate_data_sources(spec: Object) -> Iterator[FieldError]:
+def _validate_data_sources(spec: Object, path: str) -> Iterator[FieldError]:
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     for field, each in (("dataSource", source), ("dataSourceRef", reference)):
         if each is not None:
-            yield from _validate_data_source(each, f"spec.{field}")
+            yield from _validate_data_source(each, f"{path}.{field}")
     namespace = (reference or {}).get("namespace")
     if namespace:
-        yield from validate_dns_label("spec.dataSourceRef.namespace", namespace)
+        yield from validate_dns_label(f"{path}.dataSourceRef.namespace", namespace)
     if source is None or reference is None:
         return
     if namespace:
-        yield invalid_field("spec", "spec.dataSource", "may not be specified when dataSourceRef.namespace is specified")
+        yield invalid_field(
+            path, f"{path}.dataSource", "may not be specified when dataSourceRef.namespace is specified"
+        )
     elif any(source.get(field) != reference.get(field) for field in ("apiGroup", "kind", "name")):
-        yield invalid_field("spec", "spec.dataSource", "must match dataSourceRef")
+        yield invalid_field(path, f"{path}.dataSource", "must match dataSourceRef")
 
 
 def _validate_data_source(source: Object, path: str) -> Iterator[FieldError]:
@@ -137,25 +138,26 @@ def _validate_data_source(source: Object, path: str) -> Iterator[FieldError]:
         yield from validate_name(f"{path}.apiGroup", group)
 
 
-def _validate_spec(spec: Object) -> Iterator[FieldError]:
+def validate_claim_spec(spec: Object, path: str) -> Iterator[FieldError]:
+    """Yield the errors of the spec of a claim, or of a template of claims."""
     modes = spec.get("accessModes") or []
     if not modes:
-        yield required_field("spec.accessModes", "at least 1 access mode is required")
+        yield required_field(f"{path}.accessModes", "at least 1 access mode is required")
     for mode in modes:
         if mode not in _ACCESS_MODES:
-            yield unsupported_value("spec.accessModes", mode, _ACCESS_MODES)
+            yield unsupported_value(f"{path}.accessModes", mode, _ACCESS_MODES)
     if "ReadWriteOncePod" in modes and any(mode in _ACCESS_MODES[:3] for mode in modes):
-        yield forbidden_field("spec.accessModes", "may not use ReadWriteOncePod with other access modes")
-    yield from validate_label_selector(spec.get("selector") or {}, "spec.selector")
+        yield forbidden_field(f"{path}.accessModes", "may not use ReadWriteOncePod with other access modes")
+    yield from validate_label_selector(spec.get("selector") or {}, f"{path}.selector")
     size = _requested_size(spec)
     if size is None:
-        yield required_field(_SIZE_PATH)
+        yield required_field(f"{path}.resources[storage]")
     elif parse_quantity(size) <= 0:
-        yield invalid_field(_SIZE_PATH, size, "must be greater than zero")
-    yield from _validate_data_sources(spec)
+        yield invalid_field(f"{path}.resources[storage]", size, "must be greater than zero")
+    yield from _validate_data_sources(spec, path)
     for field in ("storageClassName", "volumeAttributesClassName"):
         if spec.get(field):
-            yield from validate_name(f"spec.{field}", spec[field])
+            yield from validate_name(f"{path}.{field}", spec[field])
 
 
 def _requested_size(spec: Object) -> str | None:

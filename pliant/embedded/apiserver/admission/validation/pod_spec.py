@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from pliant.embedded.apiserver.admission.validation import names
-from pliant.embedded.apiserver.admission.validation.containers import validate_containers
-from pliant.embedded.apiserver.admission.validation.label_selectors import validate_label_selector
+from pliant.embedded.apiserver.admission.validation.containers import PodContext, validate_containers
 from pliant.embedded.apiserver.admission.validation.node_affinity import validate_node_affinity
-from pliant.embedded.apiserver.admission.validation.security import validate_pod_security
+from pliant.embedded.apiserver.admission.validation.pods.affinity import validate_pod_affinity
+from pliant.embedded.apiserver.admission.validation.pods.ephemeral_containers import validate_ephemeral_containers
+from pliant.embedded.apiserver.admission.validation.pods.operating_systems import (
+    validate_host_process,
+    validate_operating_system,
+)
+from pliant.embedded.apiserver.admission.validation.pods.pod_resources import validate_pod_resources
+from pliant.embedded.apiserver.admission.validation.pods.resource_claims import validate_pod_claims
+from pliant.embedded.apiserver.admission.validation.pods.spread_constraints import validate_spread_constraints
+from pliant.embedded.apiserver.admission.validation.resources import validate_resources
+from pliant.embedded.apiserver.admission.validation.security import validate_host_users, validate_pod_security
 from pliant.embedded.apiserver.admission.validation.tolerations import validate_tolerations
 from pliant.embedded.apiserver.admission.validation.volumes import validate_volumes
-from pliant.embedded.apiserver.http.errors import (
-    duplicate_value,
-    forbidden_field,
-    invalid_field,
-    required_field,
-    unsupported_value,
-)
+from pliant.embedded.apiserver.http.errors import duplicate_value, forbidden_field, invalid_field, required_field
 from pliant.embedded.schema import FieldError, FieldErrorType
 from pliant.embedded.schema.metadata import DNS_LABEL_RULE
 from pliant.embedded.storage.stored_objects import Object
@@ -27,41 +29,33 @@ from pliant.embedded.storage.stored_objects import Object
 _MAX_NAMESERVERS: Final = 3
 _MAX_SEARCH_PATHS: Final = 32
 _MAX_SEARCH_CHARACTERS: Final = 2048
-_UNSATISFIABLE: Final = ("DoNotSchedule", "ScheduleAnyway")
+_MAX_HOSTNAME_LENGTH: Final = 64
 
 
-_REQUIRED_HERE: Final = re.compile(
-    r"(spec\.template\.)?spec\.("
-    r"(init)?[cC]ontainers\[\d+\]\.(\w+Probe|lifecycle|ports|volumeMounts|env\[\d+\]\.(name|valueFrom\.(?!fileKeyRef)))"
-    r"|volumes\[\d+\]\.(configMap|secret|downwardAPI|projected|hostPath)"
-    r"|(hostAliases|readinessGates|topologySpreadConstraints)\[).*"
-)
-
-
-def without_required_fields(errors: list[FieldError]) -> list[FieldError]:
-    """Return the errors of a schema without those of required fields that `validate_pod_spec` validates itself."""
-    required = FieldErrorType.REQUIRED.cause
-    return [each for each in errors if each.reason != required or not _REQUIRED_HERE.fullmatch(each.field)]
-
-
-def validate_pod_spec(spec: Object, *, is_template: bool = False) -> list[FieldError]:
+def validate_pod_spec(spec: Object, *, pod_name: str = "", is_template: bool = False) -> list[FieldError]:
     """Validate the spec of a pod or of a pod template; the paths of errors begin with `spec`."""
-    volumes, errors = validate_volumes(spec.get("volumes") or [], "spec.volumes")
+    volumes, errors = validate_volumes(
+        spec.get("volumes") or [], "spec.volumes", pod_name=pod_name, is_template=is_template
+    )
     if not is_template:
         errors += _validate_token_volumes(spec)
-    errors += validate_containers(spec, volumes)
+        errors += _validate_image_names(spec)
+    context = PodContext(spec, volumes)
+    errors += validate_containers(context)
+    errors += validate_ephemeral_containers(context)
     errors += _validate_host_ports(spec, is_template=is_template)
-    for validate in (
-        validate_pod_security,
-        validate_node_affinity,
-        _validate_dns,
-        _validate_names,
-        validate_tolerations,
-        _validate_host_aliases,
-        _validate_spread_constraints,
-    ):
+    for validate in _VALIDATORS:
         errors += validate(spec)
     return errors
+
+
+def _validate_image_names(spec: Object) -> Iterator[FieldError]:
+    for group in ("containers", "initContainers", "ephemeralContainers"):
+        for index, container in enumerate(spec.get(group) or ()):
+            image = container.get("image") or ""
+            if image.strip() != image:
+                detail = "must not have leading or trailing whitespace"
+                yield invalid_field(f"spec.{group}[{index}].image", image, detail)
 
 
 def _validate_token_volumes(spec: Object) -> Iterator[FieldError]:
@@ -134,29 +128,67 @@ def _validate_host_aliases(spec: Object) -> Iterator[FieldError]:
             yield from names.validate_name(f"{path}.hostnames[{number}]", hostname)
 
 
-def _validate_spread_constraints(spec: Object) -> Iterator[FieldError]:
-    constraints = spec.get("topologySpreadConstraints") or []
-    for index, constraint in enumerate(constraints):
-        path = f"spec.topologySpreadConstraints[{index}]"
-        skew = constraint.get("maxSkew") or 0
-        if skew <= 0:
-            yield invalid_field(f"{path}.maxSkew", skew, "must be greater than zero")
-        key, action = constraint.get("topologyKey") or "", constraint.get("whenUnsatisfiable") or ""
-        if not key:
-            yield required_field(f"{path}.topologyKey", "can not be empty")
-        else:
-            yield from names.validate_qualified_name(f"{path}.topologyKey", key)
-        if action not in _UNSATISFIABLE:
-            yield unsupported_value(f"{path}.whenUnsatisfiable", action, _UNSATISFIABLE)
-        later = [
-            (each.get("topologyKey") or "", each.get("whenUnsatisfiable") or "") for each in constraints[index + 1 :]
-        ]
-        if (key, action) in later:
-            yield duplicate_value(f"{path}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}")
-        domains = constraint.get("minDomains")
-        if domains is not None and domains <= 0:
-            yield invalid_field(f"{path}.minDomains", domains, "must be greater than zero")
-        if domains is not None and action != _UNSATISFIABLE[0]:
-            detail = f"can only use minDomains if whenUnsatisfiable={_UNSATISFIABLE[0]}, not {action}"
-            yield invalid_field(f"{path}.minDomains", domains, detail)
-        yield from validate_label_selector(constraint.get("labelSelector") or {}, f"{path}.labelSelector")
+def _validate_hostname_override(spec: Object) -> Iterator[FieldError]:
+    name, path = spec.get("hostnameOverride"), "spec.hostnameOverride"
+    if name is None:
+        return
+    for field in ("setHostnameAsFQDN", "hostNetwork"):
+        if spec.get(field):
+            yield forbidden_field(path, f"may not be specified when {field} is true")
+    if len(name) > _MAX_HOSTNAME_LENGTH:
+        limit = f"may not be more than {_MAX_HOSTNAME_LENGTH} bytes"
+        yield FieldError.of(path, FieldErrorType.TOO_LONG, "", limit)
+    yield from names.validate_name(path, name)
+
+
+def _validate_scheduling_gates(spec: Object) -> Iterator[FieldError]:
+    known: set[str] = set()
+    for index, gate in enumerate(spec.get("schedulingGates") or ()):
+        path, name = f"spec.schedulingGates[{index}]", gate.get("name") or ""
+        yield from names.validate_qualified_name(path, name)
+        if name in known:
+            yield duplicate_value(path, name)
+        known.add(name)
+
+
+def _validate_overhead(spec: Object) -> Iterator[FieldError]:
+    if spec.get("overhead"):
+        yield from validate_resources({"limits": spec["overhead"]}, "spec.overhead", ())
+
+
+def _validate_file_references(spec: Object) -> Iterator[FieldError]:
+    """Require that variables from files read these from volumes of the type emptyDir."""
+    volumes = {each.get("name") or "": each for each in spec.get("volumes") or ()}
+    for group in ("initContainers", "containers", "ephemeralContainers"):
+        for index, container in enumerate(spec.get(group) or ()):
+            for number, variable in enumerate(container.get("env") or ()):
+                reference = (variable.get("valueFrom") or {}).get("fileKeyRef")
+                if reference is None:
+                    continue
+                path = f"spec.{group}[{index}].env[{number}].valueFrom.fileKeyRef.volumeName"
+                name = reference.get("volumeName") or ""
+                if name not in volumes:
+                    yield FieldError(path, "FieldValueNotFound", f'Not found: "{name}"')
+                elif volumes[name].get("emptyDir") is None:
+                    yield invalid_field(path, name, "referenced volume must be of type emptyDir")
+
+
+_VALIDATORS: Final[tuple[Callable[[Object], Iterator[FieldError]], ...]] = (
+    validate_pod_claims,
+    validate_pod_resources,
+    validate_pod_security,
+    validate_host_users,
+    validate_host_process,
+    validate_operating_system,
+    validate_node_affinity,
+    validate_pod_affinity,
+    validate_spread_constraints,
+    validate_tolerations,
+    _validate_dns,
+    _validate_names,
+    _validate_hostname_override,
+    _validate_host_aliases,
+    _validate_scheduling_gates,
+    _validate_overhead,
+    _validate_file_references,
+)

@@ -33,9 +33,64 @@ def validate_pod_update(spec: Object, old: Object) -> list[FieldError]:
     if not _keeps_tolerations(spec, old):
         detail = "existing toleration can not be modified except its tolerationSeconds"
         errors.append(forbidden_field("spec.tolerations", detail))
-    if _immutable_part(spec, old) != old:
+    errors += _validate_gates(spec, old)
+    immutable = _immutable_part(spec, old)
+    if old.get("schedulingGates") and immutable != old:
+        errors += _validate_gated_update(immutable, old)
+        immutable = _with_old_placement(immutable, old)
+    if immutable != old:
         errors.append(forbidden_field("spec", FORBIDDEN_POD_UPDATE_MESSAGE))
     return errors
+
+
+def _validate_gates(spec: Object, old: Object) -> Iterator[FieldError]:
+    before = {each.get("name") for each in old.get("schedulingGates") or ()}
+    last = {each.get("name"): index for index, each in enumerate(spec.get("schedulingGates") or ())}
+    for name, index in last.items():
+        if name not in before:
+            detail = f"only deletion is allowed, but found new scheduling gate '{name}'"
+            yield forbidden_field(f"spec.schedulingGates[{index}].name", detail)
+
+
+def _validate_gated_update(spec: Object, old: Object) -> Iterator[FieldError]:
+    """Require that the constraints of the nodes of a pod with gates become only narrower."""
+    selector = spec.get("nodeSelector") or {}
+    if not (old.get("nodeSelector") or {}).items() <= selector.items():
+        detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+        yield invalid_field("spec.nodeSelector", selector, detail)
+    terms, old_terms = _required_terms(spec), _required_terms(old)
+    if not old_terms:
+        return
+    path = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+    if len(terms) != len(old_terms):
+        detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
+        yield invalid_field(path, terms, detail)
+        return
+    for index, (term, before) in enumerate(zip(terms, old_terms, strict=True)):
+        if not _only_adds(term, before):
+            yield invalid_field(f"{path}[{index}]", term, "only additions are allowed (no mutations or deletions)")
+
+
+def _required_terms(spec: Object) -> list[Object]:
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    terms: list[Object] = required.get("nodeSelectorTerms") or []
+    return terms
+
+
+def _only_adds(term: Object, old: Object) -> bool:
+    fields = ("matchExpressions", "matchFields")
+    if not any(old.get(field) for field in fields):
+        return not any(term.get(field) for field in fields)
+    return all((term.get(field) or [])[: len(old.get(field) or [])] == (old.get(field) or []) for field in fields)
+
+
+def _with_old_placement(spec: Object, old: Object) -> Object:
+    """Return a spec with the node selector and the node affinity of the old one."""
+    result = _with_old_fields(spec, old, "nodeSelector")
+    affinity = _with_old_fields(spec.get("affinity") or {}, old.get("affinity") or {}, "nodeAffinity")
+    result.pop("affinity", None)
+    return {**result, "affinity": affinity} if affinity or "affinity" in old else result
 
 
 def _validate_images(containers: list[Object], path: str) -> Iterator[FieldError]:

@@ -11,15 +11,19 @@ from pliant.embedded.schema import FieldError
 from pliant.embedded.storage.stored_objects import Object
 
 PROBE_FIELDS: Final = ("livenessProbe", "readinessProbe", "startupProbe")
-_HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
+_PROBE_HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc")
+_HOOK_HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "sleep")
 
 
-def validate_container_probes(container: Object, container_path: str) -> Iterator[FieldError]:
+def validate_container_probes(
+    container: Object, container_path: str, grace_seconds: int | None
+) -> Iterator[FieldError]:
+    """Yield the errors of probes and hooks; a hook sleeps no longer than the grace period of the pod."""
     for field in PROBE_FIELDS:
         probe, path = container.get(field), f"{container_path}.{field}"
         if probe is None:
             continue
-        yield from _validate_handler(probe, path)
+        yield from _validate_handler(probe, path, _PROBE_HANDLERS)
         grace, threshold = probe.get("terminationGracePeriodSeconds"), probe.get("successThreshold")
         if grace is not None and grace <= 0:
             yield invalid_field(f"{path}.terminationGracePeriodSeconds", grace, "must be greater than 0")
@@ -29,14 +33,20 @@ def validate_container_probes(container: Object, container_path: str) -> Iterato
         if field != "readinessProbe" and threshold not in (None, 1):
             yield invalid_field(f"{path}.successThreshold", threshold, "must be 1")
     for field in ("postStart", "preStop"):
-        hook = (container.get("lifecycle") or {}).get(field)
-        if hook is not None:
-            yield from _validate_handler(hook, f"{container_path}.lifecycle.{field}")
+        hook, path = (container.get("lifecycle") or {}).get(field), f"{container_path}.lifecycle.{field}"
+        if hook is None:
+            continue
+        yield from _validate_handler(hook, path, _HOOK_HANDLERS)
+        sleep = hook.get("sleep")
+        is_validated = sleep is not None and not any(hook.get(name) is not None for name in _HOOK_HANDLERS[:-1])
+        if is_validated and grace_seconds is not None and not 0 <= (sleep.get("seconds") or 0) <= grace_seconds:
+            detail = f"must be non-negative and less than terminationGracePeriodSeconds ({grace_seconds})"
+            yield invalid_field(f"{path}.sleep", sleep.get("seconds") or 0, detail)
 
 
-def _validate_handler(handler: Object, path: str) -> Iterator[FieldError]:
+def _validate_handler(handler: Object, path: str, names: tuple[str, ...]) -> Iterator[FieldError]:
     """Require exactly one handler, with a command or a valid port."""
-    present = [name for name in _HANDLERS if handler.get(name) is not None]
+    present = [name for name in names if handler.get(name) is not None]
     if not present:
         yield required_field(path, "must specify a handler type")
         return

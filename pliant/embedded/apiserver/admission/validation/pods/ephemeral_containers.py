@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pliant.embedded.apiserver.admission.validation.names import validate_required_name
-from pliant.embedded.apiserver.http.errors import duplicate_value, forbidden_field, required_field
+from pliant.embedded.apiserver.admission.validation.containers import PodContext, validate_container
+from pliant.embedded.apiserver.http.errors import duplicate_value, forbidden_field
 from pliant.embedded.schema import FieldError
-from pliant.embedded.schema.metadata import DNS_LABEL_RULE
 from pliant.embedded.storage.stored_objects import Object
 
 _PATH: Final = "spec.ephemeralContainers"
 _FORBIDDEN_FIELDS: Final = (
-    *("ports", "resources", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle"),
+    *("ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle"),
     *("resizePolicy", "restartPolicy", "restartPolicyRules"),
 )
 _NOT_ALLOWED: Final = "cannot be set for an Ephemeral Container"
@@ -24,46 +23,39 @@ def forbid_on_create(pod: Object) -> Iterator[FieldError]:
         yield forbidden_field(_PATH, "cannot be set on create")
 
 
-def validate_ephemeral_containers(pod: Object, old: Object) -> Iterator[FieldError]:
-    """Validate that an update only adds ephemeral containers, and that these are valid."""
-    containers: list[Any] = pod["spec"].get("ephemeralContainers") or []
-    existing: list[Any] = old["spec"].get("ephemeralContainers") or []
-    if containers == existing:
+def validate_ephemeral_containers(context: PodContext) -> Iterator[FieldError]:
+    spec = context.spec
+    if not spec.get("ephemeralContainers"):
         return
-    spec = pod["spec"]
     ordinary = {each.get("name") for group in ("containers", "initContainers") for each in spec.get(group) or ()}
-    volumes = {volume.get("name") for volume in spec.get("volumes") or ()}
     names = set(ordinary)
-    for index, container in enumerate(containers):
+    for index, container in enumerate(spec["ephemeralContainers"]):
         path, name, target = f"{_PATH}[{index}]", container.get("name"), container.get("targetContainerName")
-        yield from _validate_fields(container, path, volumes)
+        yield from validate_container(container, path, context)
         if name in names:
             yield duplicate_value(f"{path}.name", name)
         names.add(name)
         if target and target not in ordinary:
             yield FieldError(f"{path}.targetContainerName", "FieldValueNotFound", f'Not found: "{target}"')
-    yield from _validate_existing(containers, existing)
+        yield from _validate_fields(container, path)
 
 
-def _validate_fields(container: Object, path: str, volumes: set[Any]) -> Iterator[FieldError]:
-    yield from validate_required_name(f"{path}.name", container.get("name") or "", DNS_LABEL_RULE)
-    if not container.get("image"):
-        yield required_field(f"{path}.image")
+def _validate_fields(container: Object, path: str) -> Iterator[FieldError]:
     for index, mount in enumerate(container.get("volumeMounts") or ()):
-        mount_path = f"{path}.volumeMounts[{index}]"
-        if mount.get("name") not in volumes:
-            yield FieldError(f"{mount_path}.name", "FieldValueNotFound", f'Not found: "{mount.get("name")}"')
         for field in ("subPath", "subPathExpr"):
             if mount.get(field):
-                yield forbidden_field(f"{mount_path}.{field}", _NOT_ALLOWED)
+                yield forbidden_field(f"{path}.volumeMounts[{index}].{field}", _NOT_ALLOWED)
     for field in _FORBIDDEN_FIELDS:
-        if container.get(field):
+        if container.get(field) is not None:
             yield forbidden_field(f"{path}.{field}", _NOT_ALLOWED)
+    if container.get("resources"):
+        yield forbidden_field(f"{path}.resources", _NOT_ALLOWED)
 
 
-def _validate_existing(containers: list[Any], existing: list[Any]) -> Iterator[FieldError]:
-    by_name = {each.get("name"): each for each in containers}
-    for container in existing:
+def validate_added_containers(pod: Object, old: Object) -> Iterator[FieldError]:
+    """Require that an update only adds ephemeral containers."""
+    by_name: dict[str, Any] = {each.get("name") or "": each for each in pod["spec"].get("ephemeralContainers") or ()}
+    for container in old["spec"].get("ephemeralContainers") or ():
         name = container["name"]
         if name not in by_name:
             yield forbidden_field(_PATH, f'existing ephemeral containers "{name}" may not be removed\n')

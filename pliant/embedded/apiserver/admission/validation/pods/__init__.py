@@ -1,0 +1,1 @@
+"""Validation of parts of a pod that few pods have."""
