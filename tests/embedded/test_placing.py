@@ -174,6 +174,13 @@ async def test_wishes_may_be_empty(empty: dict[str, Any] | None) -> None:
 
 
 @on_virtual_time
+async def test_a_pod_with_gates_waits_although_a_node_is_free() -> None:
+    async with placing() as places:
+        await places.node("n")
+        assert not await places.pod("p", schedulingGates=[{"name": "example.org/gate"}])
+
+
+@on_virtual_time
 async def test_wishes_that_make_no_sense_are_refused() -> None:
     async with placing() as places:
         wrong = [requirement("a", "Like", "b"), requirement("a", "In")]

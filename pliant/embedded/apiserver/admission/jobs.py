@@ -70,7 +70,9 @@ def validate_job(job: Object, old: Object | None) -> list[FieldError]:
         return list(validate_job_status(job, old))
     errors = [*_validate_generated_selector(job, old), *_validate_spec(spec), *_validate_hostnames(job)]
     labels = spec["template"]["metadata"].get("labels")
-    if old is None and labels == job["metadata"].get("labels"):  # the labels of the template are its own by default
+    has_own_labels = bool((labels or {}).keys() - {*_NAME_LABELS, *_UID_LABELS})
+    # The labels of the template are those of the job by default; generated ones are copied only after the validation.
+    if old is None and has_own_labels and labels == job["metadata"].get("labels"):
         errors += validate_metadata({"labels": labels})
     if old is not None:
         errors += _validate_update(job, old)

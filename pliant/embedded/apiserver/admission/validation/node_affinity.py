@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pliant.embedded.apiserver.admission.validation.names import validate_qualified_name
+from pliant.embedded.apiserver.admission.validation.names import validate_name, validate_qualified_name
 from pliant.embedded.apiserver.http.errors import forbidden_field, invalid_field, required_field
 from pliant.embedded.schema import FieldError
 from pliant.embedded.schema.metadata import label_value_problem
@@ -69,3 +69,6 @@ def _validate_match_field(requirement: Object, path: str) -> Iterator[FieldError
         yield required_field(f"{path}.values", detail)
     if requirement.get("key") != "metadata.name":
         yield invalid_field(f"{path}.key", requirement.get("key"), "not a valid field selector key")
+        return
+    for index, value in enumerate(requirement.get("values") or ()):
+        yield from validate_name(f"{path}.values[{index}]", value)
