@@ -186,6 +186,8 @@ SEQUENCES: dict[str, list[Step]] = {
         _apply(f"{_MAPS}/one", _map(metadata={"name": "one", "labels": {"tier": "1"}})),
         Step("PUT", f"{_MAPS}/one", _map()),
         *_merge(f"{_MAPS}/one", {}, {"data": {"a": "1"}}),
+        Step("POST", _MAPS, _map("two")),
+        _apply(f"{_MAPS}/two", _map("two")),
         _apply(f"{_MAPS}/one", _map(data={"a": "2"})),
     ],
     "pages of lists with selectors, and of the cache": [

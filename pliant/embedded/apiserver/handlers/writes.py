@@ -265,7 +265,8 @@ class ObjectWriter:
         found = require_preconditions(info, old, new, allow_unconditional=True)
         uid = new["metadata"].get("uid")
         new = restore_protected_fields(info, old, new)
-        new["metadata"] = {**new["metadata"], "managedFields": managed_fields}
+        if managed_fields or "managedFields" in old["metadata"]:
+            new["metadata"] = {**new["metadata"], "managedFields": managed_fields}
         if found and not info.subresource:
             new["metadata"]["uid"] = uid
         admitter = self._update_admitter(info, transaction, current, new, warnings, to_admitted)
