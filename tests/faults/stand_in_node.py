@@ -84,10 +84,9 @@ class StandInNodes:
         fate = self._script(group, index, attempt)
         node = self._place(pod)
         try:
-            target = {"target": {"kind": "Node", "name": node}}
-            await self._client.create(
-                PODS, pod.metadata.namespace, target, subresource="binding", name=pod.metadata.name
-            )
+            name = pod.metadata.name
+            binding = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
+            await self._client.create(PODS, pod.metadata.namespace, binding, subresource="binding", name=name)
             await asyncio.sleep(BIRTH)
             if isinstance(fate, Stuck):
                 await self._report(pod, "Pending", {"waiting": {"reason": fate.reason, "message": "no such image"}})

@@ -34,7 +34,7 @@ async def test_a_container_whose_greeting_fails_is_stopped(cluster: Running) -> 
 
 
 async def test_a_container_that_ends_during_its_greeting_has_ended(cluster: Running) -> None:
-    await _pod(cluster, "exit 4", postStart={"sleep": {"seconds": 60}})
+    await _pod(cluster, "exit 4", grace=61, postStart={"sleep": {"seconds": 60}})
     assert state(await cluster.finished("a"))["terminated"]["exitCode"] == 4
 
 
@@ -74,6 +74,6 @@ async def test_a_hook_that_fails_does_not_keep_a_container(cluster: Running) -> 
     assert message.startswith(f'PreStopHook failed: Get "{url}": dial tcp')
 
 
-async def _pod(cluster: Running, script: str, **hooks: Any) -> None:
+async def _pod(cluster: Running, script: str, *, grace: int = 5, **hooks: Any) -> None:
     main = {"name": "main", "command": ["sh", "-c", script], "lifecycle": hooks}
-    await cluster.pod("a", [main], terminationGracePeriodSeconds=5)
+    await cluster.pod("a", [main], terminationGracePeriodSeconds=grace)

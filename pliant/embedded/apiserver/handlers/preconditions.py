@@ -40,7 +40,7 @@ def require_no_uid(info: RequestInfo, obj: Object) -> None:
 
 def is_version(text: str) -> bool:
     """Return whether a new object must not have this version; API servers ignore what is none."""
-    return text.isdecimal() and len(text) <= _MAX_VERSION_DIGITS and 0 < int(text) < 2**64
+    return text.isascii() and text.isdecimal() and len(text) <= _MAX_VERSION_DIGITS and 0 < int(text) < 2**64
 
 
 def parse_resource_version(metadata: Object) -> int:
