@@ -21,6 +21,7 @@ from pliant.embedded.apiserver.authorization.reviews import REVIEW_API_GROUPS, a
 from pliant.embedded.apiserver.authorization.write_authorizer import WriteAuthorizer
 from pliant.embedded.apiserver.garbage_collection import EventExpiry, GarbageCollector
 from pliant.embedded.apiserver.handlers import deletion, get_list, pod_subresources, resource_metrics, scale
+from pliant.embedded.apiserver.handlers.admitted_writes import AdmittedWriter
 from pliant.embedded.apiserver.handlers.ephemeral_containers import update_ephemeral_containers
 from pliant.embedded.apiserver.handlers.object_lifecycle import NAMESPACES_RESOURCE_KEY
 from pliant.embedded.apiserver.handlers.watch import open_watch
@@ -79,9 +80,10 @@ class ApiServer:
         self.admission_plugins = AdmissionPlugins(  # in the order of kube-apiserver
             LimitRanger(), PolicyAdmission(registry, self.authorizer), QuotaAdmission()
         )
-        self._writer = ObjectWriter(
-            store, Admission(self._cluster_ips), self.admission_plugins, write_authorizer, clock, rng or random.Random()
+        self._admitted_writer = AdmittedWriter(
+            Admission(self._cluster_ips), self.admission_plugins, write_authorizer, clock, rng or random.Random()
         )
+        self._writer = ObjectWriter(store, self._admitted_writer, clock)
 
     @classmethod
     @asynccontextmanager
@@ -261,7 +263,7 @@ class ApiServer:
         for name in deletion.PROTECTED_BUILTIN_NAMESPACES:
             if kind is not None and transaction.get(ObjectKey(NAMESPACES_RESOURCE_KEY, "", name)) is None:
                 namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-                self._writer.add_object(transaction, kind, "", namespace)
+                self._admitted_writer.add_object(transaction, kind, "", namespace)
 
     def _reconcile_default_roles(self, transaction: Transaction) -> None:
         reconcile_default_roles(transaction, self._add_rbac_object)
@@ -269,7 +271,7 @@ class ApiServer:
     def _add_rbac_object(self, transaction: Transaction, plural: str, manifest: dict[str, Any]) -> None:
         kind = self.registry.find_resource(RBAC_API_GROUP, "v1", plural)
         if kind is not None:
-            self._writer.add_object(transaction, kind, "", manifest)
+            self._admitted_writer.add_object(transaction, kind, "", manifest)
 
 
 def _creation_order(crd: StoredObject) -> tuple[str, int]:

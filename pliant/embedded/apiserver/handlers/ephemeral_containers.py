@@ -6,7 +6,7 @@ from pliant.embedded.apiserver.handlers.write_checks import check_and_prune, val
 from pliant.embedded.apiserver.handlers.writes import ObjectWriter
 from pliant.embedded.apiserver.http.request_body import decode_object_body
 from pliant.embedded.apiserver.http.request_info import RequestInfo
-from pliant.embedded.apiserver.http.responses import encode_served_object, warning_headers
+from pliant.embedded.apiserver.http.responses import write_response
 from pliant.embedded.apiserver.patch.patches import apply_patch, read_patch
 from pliant.embedded.storage.stored_objects import Object
 from pliant.kube.transport.base import Reply
@@ -35,4 +35,4 @@ async def update_ephemeral_containers(writer: ObjectWriter, info: RequestInfo) -
     record = await writer.update_by_function(
         info, with_new_containers, allow_missing_resource_version=True, warnings=warnings
     )
-    return Reply(status=200, body=encode_served_object(info.kind, record), headers=warning_headers(warnings))
+    return write_response(info.kind, record, warnings)

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from pliant.embedded.apiserver.admission.validation.scale_fields import get_field_at
+from pliant.embedded.apiserver.handlers.apply import ObjectApplier
 from pliant.embedded.apiserver.handlers.write_checks import validate_write_options
 from pliant.embedded.apiserver.handlers.writes import ObjectWriter
 from pliant.embedded.apiserver.http.errors import (
@@ -46,7 +47,7 @@ async def update_scale(writer: ObjectWriter, info: RequestInfo, now: datetime) -
     """Change the replica count of an object by an update, a patch or an apply of its Scale."""
     validate_write_options(info)
     if is_apply_patch(info):
-        return await _apply_scale(writer, info, now)
+        return await _apply_scale(writer.applier, info, now)
     is_patch = info.request.method == "PATCH"
     media, body = read_patch(info) if is_patch else ("", _read_scale(info, decode_object_body(info.request)))
 
@@ -66,17 +67,17 @@ async def update_scale(writer: ObjectWriter, info: RequestInfo, now: datetime) -
     return json_response(to_scale(info.kind, record.decode()))
 
 
-async def _apply_scale(writer: ObjectWriter, info: RequestInfo, now: datetime) -> Reply:
+async def _apply_scale(applier: ObjectApplier, info: RequestInfo, now: datetime) -> Reply:
     """Apply a Scale: its manager owns the replica count of the object."""
     request = ApplyRequest.from_request(info, now)
-    writer.require_stored_object(info)
+    applier.require_stored_object(info)
     scale = _read_scale(info, request.desired)
     desired: Object = {"apiVersion": info.kind.api_version, "kind": info.kind.kind, "metadata": {}}
     replicas = _parse_replicas(info, scale)
     if "replicas" in (scale.get("spec") or {}):
         _set_field(desired, _scale_paths(info.kind).spec_replicas, replicas)
     try:
-        record = await writer.apply_by_request(
+        record = await applier.apply_by_request(
             info, request.for_object(desired), to_admitted=lambda obj: to_scale(info.kind, obj)
         )
     except Invalid:  # conflicts come first; of an invalid Scale, its own errors are reported

@@ -55,6 +55,11 @@ def encode_served_object(kind: Kind, record: StoredObject) -> bytes:
     return _encode(kind.to_served(record.decode()))
 
 
+def write_response(kind: Kind, record: StoredObject, warnings: Sequence[str], status: int = 200) -> Reply:
+    """Return the reply to a write."""
+    return Reply(status=status, body=encode_served_object(kind, record), headers=warning_headers(warnings))
+
+
 def encode_list_chunks(kind: Kind, records: Sequence[StoredObject], metadata: Mapping[str, Any]) -> Iterator[bytes]:
     """Yield the JSON of a list in chunks; the objects are not decoded."""
     head = {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": metadata}
