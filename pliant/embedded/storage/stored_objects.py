@@ -59,6 +59,7 @@ class ObjectChange(msgspec.Struct, frozen=True, gc=False):
         return self.after.version
 
 
+_MAX_VERSION_DIGITS = 20
 _DECODER = msgspec.json.Decoder(dict[str, Any])
 _ENCODER = msgspec.json.Encoder()
 
@@ -73,12 +74,17 @@ def encode_object(obj: Mapping[str, Any]) -> bytes:
     return _ENCODER.encode({**head, **obj})
 
 
+def _parse_version(text: str | None) -> int:
+    """Return a version, or 0 for what is none: a dry run keeps what the client wrote."""
+    return int(text) if text and text.isdecimal() and len(text) <= _MAX_VERSION_DIGITS else 0
+
+
 def to_stored_object(resource: str, obj: Object) -> StoredObject:
     metadata = obj["metadata"]
     return StoredObject(
         key=ObjectKey(resource, metadata.get("namespace") or "", metadata["name"]),
         uid=metadata.get("uid") or "",
-        version=int(metadata.get("resourceVersion") or 0),
+        version=_parse_version(metadata.get("resourceVersion")),
         labels=dict(metadata.get("labels") or {}),
         owner_uids=tuple(owner["uid"] for owner in metadata.get("ownerReferences") or ()),
         indexed_values=tuple(selectable_field_value(obj, path) for path in INDEXED_FIELDS.get(resource, ())),

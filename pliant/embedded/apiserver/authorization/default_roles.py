@@ -137,9 +137,11 @@ _CONTROLLER_RULES: Final = (
     _rule("", "nodes/status persistentvolumeclaims/status pods/status", ("patch",)),
     _rule("apps", "deployments", ("get", "patch")),
     _rule("apps", "replicasets", ("create", "delete", "get", "patch")),
-    _rule("apps", "deployments/finalizers deployments/status replicasets/finalizers replicasets/status", ("update",)),
+    _rule("apps", "deployments/finalizers replicasets/finalizers", ("update",)),
+    _rule("apps", "deployments/status replicasets/status", ("patch",)),
     _rule("batch", "jobs", ("delete", "get", "patch")),
-    _rule("batch", "jobs/finalizers jobs/status", ("update",)),
+    _rule("batch", "jobs/finalizers", ("update",)),
+    _rule("batch", "jobs/status", ("patch",)),
     _rule("discovery.k8s.io", "endpointslices", ("create", "delete", "get", "patch")),
     _rule("policy", "poddisruptionbudgets/status", ("patch",)),
 )

@@ -78,9 +78,10 @@ class AdmittedWriter:
         to_admitted: UpdateFunction | None = None,
     ) -> StoredObject:
         """Store the new state of the object of a request; admission plug-ins see what `to_admitted` returns for it."""
-        current, old, new, found = replacement
+        current, old, new, _ = replacement
         admitter = self._update_admitter(info, transaction, current, new, warnings, to_admitted)
-        record = self._replace_object(transaction, info.kind, current, new, admitter, found)
+        is_status = info.subresource == "status"
+        record = self._replace_object(transaction, info.kind, replacement, admitter, is_status=is_status)
         self._authorizer.check_object(transaction, info, new, old)
         return record
 
@@ -136,19 +137,14 @@ class AdmittedWriter:
         return self._plugins.admitter(info, transaction, Operation.UPDATE, obj=new, old=old, warnings=warnings)
 
     def _replace_object(
-        self,
-        transaction: Transaction,
-        kind: Kind,
-        current: StoredObject,
-        obj: Object,
-        admitter: Admitter,
-        found: Sequence[FieldError],
+        self, transaction: Transaction, kind: Kind, replacement: Replacement, admitter: Admitter, *, is_status: bool
     ) -> StoredObject:
         """Validate and store a new state of an object; nothing is written if it is unchanged."""
+        current, _, obj, found = replacement
         old = current.decode()
         self._admit(kind, obj, old, admitter, found, is_dry_run=transaction.is_dry_run)
         self._allocate_addresses(transaction, kind, obj, old)
-        return store_if_changed(transaction, kind, current, old, kind.to_stored(obj))
+        return store_if_changed(transaction, kind, current, old, kind.to_stored(obj), is_status=is_status)
 
     def _admit(
         self,

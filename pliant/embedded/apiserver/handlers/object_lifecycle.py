@@ -41,13 +41,13 @@ def list_finalizers(resource: str, obj: Object) -> list[Any]:
 
 
 def store_if_changed(
-    transaction: Transaction, kind: Kind, current: StoredObject, old: Object, new: Object
+    transaction: Transaction, kind: Kind, current: StoredObject, old: Object, new: Object, *, is_status: bool = False
 ) -> StoredObject:
-    """Store an updated object unless nothing changed; increment its generation if its spec changed."""
+    """Store an updated object unless nothing changed; increment its generation if more than its status changed."""
     new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
     if new == old:
         return current
-    if kind.has_generation and _generation_fields(kind, new) != _generation_fields(kind, old):
+    if kind.has_generation and not is_status and _generation_fields(kind, new) != _generation_fields(kind, old):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
     return store_or_finish_deletion(transaction, kind.resource_key, new)
 

@@ -19,11 +19,15 @@ _REFUSED_METADATA = ("deletionTimestamp", "deletionGracePeriodSeconds")
 _METADATA_WRITABLE_BY_STATUS = ("generateName", "labels", "annotations", "finalizers", "ownerReferences")
 _WRITABLE_BY_STATUS = {
     "/pods": ("generateName", "labels", "annotations", "finalizers"),
+    "/resourcequotas": _METADATA_WRITABLE_BY_STATUS,
     "/services": _METADATA_WRITABLE_BY_STATUS,
     "/persistentvolumeclaims": _METADATA_WRITABLE_BY_STATUS,
     "/namespaces": _METADATA_WRITABLE_BY_STATUS,
     "apiextensions.k8s.io/customresourcedefinitions": _METADATA_WRITABLE_BY_STATUS,
     "policy/poddisruptionbudgets": _METADATA_WRITABLE_BY_STATUS,
+    "apps/deployments": tuple(field for field in _METADATA_WRITABLE_BY_STATUS if field != "labels"),
+    "apps/replicasets": _METADATA_WRITABLE_BY_STATUS,
+    "batch/jobs": _METADATA_WRITABLE_BY_STATUS,
 }
 
 
@@ -49,7 +53,7 @@ def restore_protected_fields(info: RequestInfo, old: Object, new: Object) -> Obj
             metadata.pop(field, None)
         if field in old["metadata"] and field not in metadata:
             metadata[field] = old["metadata"][field]
-    drop_unset_metadata(metadata)
+    drop_unset_metadata(metadata, keeps_self_link=info.is_dry_run)
     metadata["name"] = old["metadata"]["name"]
     metadata.pop("namespace", None)
     if "namespace" in old["metadata"]:
@@ -88,8 +92,10 @@ def _with_written_metadata(old: Object, new: Object, resource: str) -> Object:
     return {**{field: value for field, value in old.items() if field not in fields}, **written}
 
 
-def drop_unset_metadata(metadata: Object) -> None:
-    metadata.pop("selfLink", None)
+def drop_unset_metadata(metadata: Object, *, keeps_self_link: bool = False) -> None:
+    """Remove the fields that are not stored; the answer to a dry run shows a link that the client wrote."""
+    if not keeps_self_link:
+        metadata.pop("selfLink", None)
     for field in _OMIT_EMPTY_METADATA:
         if not metadata.get(field, True):
             del metadata[field]

@@ -18,7 +18,7 @@ from pliant.kube.client import KubeClient
 from pliant.kube.objects import ObjectMeta, Pod
 from pliant.kube.resources import EVENTS, PODS, Resource
 from pliant.kube.timestamps import format_timestamp
-from pliant.kube.transport.base import MERGE_PATCH, STRATEGIC_MERGE_PATCH
+from pliant.kube.transport.base import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from pliant.runtime.clock import Clock
 
 T = TypeVar("T")
@@ -70,11 +70,16 @@ class WorkloadWriter:
         return await self.patch(resource, metadata, patch, decode_as, content_type=STRATEGIC_MERGE_PATCH)
 
     async def replace_status(self, resource: Resource, metadata: ObjectMeta, status: Object, decode_as: type[T]) -> T:
-        """Replace the status of an object if it has not changed since it was read; raise Conflict otherwise."""
-        version = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
-        body = {"metadata": {"name": metadata.name, "namespace": metadata.namespace, **version}, "status": status}
-        call = partial(self._client.replace, resource, metadata.namespace, metadata.name, body, subresource="status")
-        written: T = await call(decode_as=decode_as)
+        """Replace the status of an object if it has not changed since it was read; raise Conflict otherwise.
+
+        An update of a status would also replace labels, annotations, finalizers and owners.
+        """
+        patch = [
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata.resource_version},
+            {"op": "add", "path": "/status", "value": status},
+        ]
+        call = partial(self._client.patch, resource, metadata.namespace, metadata.name, patch, subresource="status")
+        written: T = await call(content_type=JSON_PATCH, decode_as=decode_as)
         self._stores[resource].apply_own_write(written)
         return written
 
