@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pliant.embedded.apiserver.patch.json_patch import is_json_equal
 from pliant.embedded.apiserver.patch.patches import apply_merge_patch, apply_patch
 from pliant.embedded.schema import deep_copy
-from pliant.errors import ApiError, BadRequest, Invalid
+from pliant.errors import ApiError, BadRequest, Invalid, ServerError
 from pliant.kube.transport.base import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 
 NAMES = st.sampled_from(["a", "b", "c", "d/e", "f~g"])
@@ -315,16 +315,23 @@ def test_a_strategic_patch_may_remove_a_part_by_directive() -> None:
         {"spec": {"containers": ["text"]}},
         {"spec": {"containers": [{"name": "main", "$patch": "shuffle"}]}},
         {"spec": {"$patch": "shuffle"}},
-        {"spec": {"$whatever": 1}},
-        {"spec": {"$retainKeys": ["volumes"], "nodeName": "n"}},
         {"spec": {"$setElementOrder/containers": 1}},
         {"spec": {"$setElementOrder/containers": [{"name": "main"}], "containers": [{"name": "new"}]}},
         {"metadata": {"$setElementOrder/finalizers": ["a", "b"], "finalizers": ["b", "a"]}},
     ],
 )
-def test_a_strategic_patch_that_makes_no_sense_is_a_bad_request(patch: Any) -> None:
-    with pytest.raises(BadRequest):
+def test_a_strategic_patch_that_makes_no_sense_is_refused(patch: Any) -> None:
+    with pytest.raises(ServerError):
         apply_patch(STRATEGIC_MERGE_PATCH, POD, patch)
+
+
+def test_only_retained_keys_of_a_wrong_format_are_a_bad_request() -> None:
+    with pytest.raises(BadRequest):
+        apply_patch(STRATEGIC_MERGE_PATCH, POD, {"spec": {"$retainKeys": ["volumes"], "nodeName": "n"}})
+
+
+def test_an_unknown_directive_is_ignored() -> None:
+    assert apply_patch(STRATEGIC_MERGE_PATCH, POD, {"spec": {"$whatever": 1}}) == POD
 
 
 DIRECTIVES = st.sampled_from(
@@ -341,8 +348,8 @@ PATCHES = st.recursive(
 
 
 @given(st.dictionaries(DIRECTIVES, PATCHES, max_size=3))
-def test_a_strategic_patch_applies_or_is_a_bad_request(patch: dict[str, Any]) -> None:
+def test_a_strategic_patch_applies_or_is_refused(patch: dict[str, Any]) -> None:
     before = deep_copy(POD)
-    with suppress(BadRequest):
+    with suppress(ApiError):
         assert isinstance(apply_patch(STRATEGIC_MERGE_PATCH, POD, patch), dict)
     assert before == POD

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from pliant.embedded.apiserver.http.errors import unexpected_error
 from pliant.embedded.apiserver.patch.merge_strategies import FieldStrategy, find_strategy, root_definition
+from pliant.embedded.apiserver.protobuf.typed_values import ConvertedInt
 from pliant.embedded.schema import deep_copy
-from pliant.errors import BadRequest
+from pliant.errors import BadRequest, Invalid, ServerError
 
 _REMOVED: Final = object()
 _ORDER: Final = "$setElementOrder/"
@@ -44,8 +46,8 @@ def _merge_object(target: Object, patch: Object, definition: str) -> Object:
                 result, field, value, _server_order(target.get(field), patch.get(field), strategy.key), strategy
             )
     for name, value in patch.items():
-        if name.startswith(_DELETE) and isinstance(result.get(name.removeprefix(_DELETE)), list):
-            field = name.removeprefix(_DELETE)
+        field = name.removeprefix(_DELETE)
+        if field != name and isinstance(value, list) and isinstance(result.get(field), list):
             result[field] = [entry for entry in result[field] if entry not in value]
     return result
 
@@ -55,7 +57,7 @@ def _replace_object(patch: Object) -> Object:
     if patch["$patch"] == "delete":
         return {}
     if patch["$patch"] != "replace":
-        raise _bad_patch(f"unknown patch type: {patch['$patch']} in map: {patch}")
+        raise _inapplicable_patch(f"unknown patch type: {patch['$patch']} in map: {patch}")
     return {name: deep_copy(value) for name, value in patch.items() if name != "$patch"}
 
 
@@ -66,16 +68,14 @@ def _retained_fields(target: Object, patch: Object) -> Object:
     retained = patch["$retainKeys"]
     changed = [name for name, value in patch.items() if value is not None and not name.startswith("$")]
     if not isinstance(retained, list) or any(name not in retained for name in changed):
-        raise _bad_patch("invalid patch format of retainKeys")
+        raise BadRequest(400, "BadRequest", "invalid patch format of retainKeys")
     return {name: value for name, value in target.items() if name in retained}
 
 
 def _require_directive(name: str, value: Any) -> None:
-    """Raise `BadRequest` for an unknown directive, and for one whose value is not a list."""
-    if not name.startswith((_ORDER, _DELETE)) and name != "$retainKeys":
-        raise _bad_patch(f"unknown directive {name!r}")
-    if not isinstance(value, list):
-        raise _bad_patch(f"invalid patch format of {name.removeprefix('$').partition('/')[0]} list")
+    """Raise an error for an order that is not a list; API servers ignore unknown directives."""
+    if name.startswith(_ORDER) and not isinstance(value, list):
+        raise _inapplicable_patch("invalid patch format of setElementOrder list")
 
 
 def _merge_field(current: Any, value: Any, strategy: FieldStrategy) -> Any:
@@ -89,8 +89,10 @@ def _merge_field(current: Any, value: Any, strategy: FieldStrategy) -> Any:
 
 
 def _merge_lists(current: list[Any], value: list[Any], strategy: FieldStrategy) -> list[Any]:
-    if any(isinstance(item, list) for item in (*current, *value)):
-        raise _bad_patch("lists of lists are not supported")
+    if isinstance([*current, *value][0], list):
+        raise Invalid(422, "Invalid", "lists of lists are not supported")
+    if len({int if type(item) is ConvertedInt else type(item) for item in (*current, *value)}) > 1:
+        raise _inapplicable_patch("the items of a list must have the same type")
     if any(isinstance(item, dict) for item in (*current, *value)):
         return _merge_list(current, value, strategy)
     merged = [*current, *value]
@@ -120,7 +122,7 @@ def _merge_list(before: list[Any], patch: list[Any], strategy: FieldStrategy) ->
     _require_key([*before, *patch], key, allow_replace=True)
     changes = [item for item in patch if "$patch" not in item]
     if unknown := [item for item in patch if item.get("$patch", "delete") not in ("delete", "replace")]:
-        raise _bad_patch(f"unknown patch type: {unknown[0]['$patch']} in map: {unknown[0]}")
+        raise _inapplicable_patch(f"unknown patch type: {unknown[0]['$patch']} in map: {unknown[0]}")
     if any(item.get("$patch") == "replace" for item in patch):
         return [deep_copy(item) for item in changes]
     deleted = [item[key] for item in patch if "$patch" in item]
@@ -135,7 +137,7 @@ def _merge_list(before: list[Any], patch: list[Any], strategy: FieldStrategy) ->
 
 
 def _require_same_order(patch: list[Any], order: list[Any], key: str) -> None:
-    """Raise `BadRequest` if a patch names items in another order than its directive, or items that this leaves out."""
+    """Raise an error if a patch names items in another order than its directive, or items that this leaves out."""
     if not isinstance(patch, list) or not patch or not order:
         return
     positions = _positions(order, key)
@@ -143,7 +145,7 @@ def _require_same_order(patch: list[Any], order: list[Any], key: str) -> None:
     found = [positions.get(_identity(item, key), -1) for item in changes]
     if -1 in found or found != sorted(found):
         message = f"The order in patch list:\n{patch}\n doesn't match $setElementOrder list:\n{order}\n"
-        raise _bad_patch(message)
+        raise _inapplicable_patch(message)
 
 
 def _server_order(before: Any, patch: Any, key: str) -> list[Any]:
@@ -202,10 +204,11 @@ def _identity(item: Any, key: str) -> Any:
 def _require_key(items: list[Any], key: str, *, allow_replace: bool = False) -> None:
     for item in items:
         if not isinstance(item, dict):
-            raise _bad_patch(f"expected a map, but received {item!r}")
+            raise _inapplicable_patch(f"expected a map, but received {item!r}")
         if key not in item and not (allow_replace and item.get("$patch") == "replace"):
-            raise _bad_patch(f"map: {item} does not contain declared merge key: {key}")
+            raise _inapplicable_patch(f"map: {item} does not contain declared merge key: {key}")
 
 
-def _bad_patch(message: str) -> BadRequest:
-    return BadRequest(400, "BadRequest", message)
+def _inapplicable_patch(message: str) -> ServerError:
+    """Return the error of a patch that makes no sense for its object, for which API servers have no code of its own."""
+    return unexpected_error(message)
