@@ -27,14 +27,24 @@ _MAX_DIGITS: Final = 4100
 
 @lru_cache(maxsize=1024)
 def parse_quantity(quantity: Quantity) -> Fraction:
-    """Return the value of a quantity, clamped and rounded up as in Kubernetes; raise ValueError if it is invalid."""
+    """Return the value of a quantity for calculations: rounded up, and limited to 63 bits as in Kubernetes.
+
+    Raise ValueError if the quantity is invalid.
+    """
+    return _limit(parse_written_quantity(quantity))
+
+
+def parse_written_quantity(quantity: Quantity) -> Fraction:
+    """Return the value as Kubernetes stores it: only one with a binary suffix is limited to 63 bits."""
     match = _QUANTITY_PATTERN.match(str(quantity))
     if match is None:
         raise ValueError(f"{quantity!r} is not a quantity such as 500m or 8Gi")
     number, unit, exponent = match.groups()
     if exponent is not None:
-        return _clamp_and_round_up(_parse_number(number) * Fraction(10) ** _parse_exponent(exponent))
-    return _clamp_and_round_up(_parse_number(number) * (_BINARY_SUFFIXES.get(unit) or _DECIMAL_SUFFIXES[unit or ""]))
+        return _round_up(_parse_number(number) * Fraction(10) ** _parse_exponent(exponent))
+    if unit in _BINARY_SUFFIXES:
+        return _limit(_round_up(_parse_number(number) * _BINARY_SUFFIXES[unit]))
+    return _round_up(_parse_number(number) * _DECIMAL_SUFFIXES[unit or ""])
 
 
 def _parse_number(number: str) -> Fraction:
@@ -57,8 +67,12 @@ def _parse_exponent(exponent: str) -> int:
     return -power if exponent.startswith("-") else power
 
 
-def _clamp_and_round_up(value: Fraction) -> Fraction:
-    """Limit a value to 63 bits and round it up to nano units, as Kubernetes does."""
+def _round_up(value: Fraction) -> Fraction:
+    """Round a value up to nano units, as Kubernetes does."""
     if _NANOS_PER_UNIT % value.denominator:
-        value = Fraction(math.ceil(value * _NANOS_PER_UNIT), _NANOS_PER_UNIT)
+        return Fraction(math.ceil(value * _NANOS_PER_UNIT), _NANOS_PER_UNIT)
+    return value
+
+
+def _limit(value: Fraction) -> Fraction:
     return max(-_MAX_VALUE, min(value, _MAX_VALUE))

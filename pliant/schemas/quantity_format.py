@@ -7,7 +7,7 @@ from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
 
-from pliant.schemas.quantity import Quantity, parse_quantity
+from pliant.schemas.quantity import Quantity, parse_written_quantity
 
 _DECIMAL_SUFFIXES = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
 _BINARY_SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
@@ -21,7 +21,7 @@ def format_quantity(quantity: Quantity) -> str:
     >>> format_quantity("1.5Gi"), format_quantity("1000m"), format_quantity(0.5)
     ('1536Mi', '1', '500m')
     """
-    return format_amount(parse_quantity(quantity), suffix_family(quantity))
+    return format_amount(parse_written_quantity(quantity), suffix_family(quantity))
 
 
 class SuffixFamily(Enum):
@@ -59,18 +59,18 @@ def _format_binary(value: Fraction) -> str:
 
 
 def _format_decimal(value: Fraction) -> str:
-    number, power = _scale(value)
+    number, power = _scale(value, most=_LARGEST_POWER)
     return f"{number}{_DECIMAL_SUFFIXES[power + 3]}"
 
 
 def _format_exponent(value: Fraction) -> str:
-    number, power = _scale(value)
+    number, power = _scale(value, most=None)
     return f"{number}e{power * 3}" if power else str(number)
 
 
-def _scale(value: Fraction) -> tuple[int, int]:
-    """Return the smallest integer and the power of a thousand of a value."""
+def _scale(value: Fraction, *, most: int | None) -> tuple[int, int]:
+    """Return the smallest integer and the power of a thousand of a value, at most this power."""
     number, power = (value * 10**9).numerator, -3  # quantities have at most nine decimals
-    while number % 1000 == 0 and power < _LARGEST_POWER:
+    while number % 1000 == 0 and power != most:
         number, power = number // 1000, power + 1
     return number, power

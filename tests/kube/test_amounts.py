@@ -7,6 +7,7 @@ from fractions import Fraction
 import pytest
 
 from pliant.schemas.quantity import parse_quantity
+from pliant.schemas.quantity_format import format_quantity
 
 
 @pytest.mark.parametrize(
@@ -39,3 +40,9 @@ def test_what_is_too_fine_is_rounded_up(text: str) -> None:
 def test_what_is_no_amount_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         parse_quantity(text)
+
+
+def test_only_binary_amounts_are_written_with_at_most_63_bits() -> None:
+    assert format_quantity(2**63) == "9223372036854775808"
+    assert format_quantity("1e25") == "10e24"
+    assert format_quantity("99999999Ei") == str(2**63 - 1)

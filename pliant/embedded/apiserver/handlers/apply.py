@@ -11,7 +11,7 @@ from pliant.embedded.apiserver.handlers.preconditions import (
     require_preconditions,
 )
 from pliant.embedded.apiserver.handlers.protected_fields import restore_protected_fields
-from pliant.embedded.apiserver.handlers.write_checks import require_matching_name
+from pliant.embedded.apiserver.handlers.write_checks import read_custom_object, require_matching_name
 from pliant.embedded.apiserver.http import errors
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import write_response
@@ -19,7 +19,7 @@ from pliant.embedded.apiserver.patch.managed_fields import merge_schema
 from pliant.embedded.apiserver.patch.server_side_apply import ApplyRequest
 from pliant.embedded.apiserver.patch.typed_configurations import find_type_problems
 from pliant.embedded.apiserver.protobuf.typed_objects import read_typed_object
-from pliant.embedded.apiserver.protobuf.typed_values import TypeMismatch
+from pliant.embedded.apiserver.protobuf.typed_values import TypeMismatch, read_time
 from pliant.embedded.storage.store import Store, Transaction
 from pliant.embedded.storage.stored_objects import Object, StoredObject
 from pliant.kube.transport.base import Reply
@@ -139,15 +139,25 @@ def _read_merged(info: RequestInfo, desired: Object, merged: Object) -> None:
     """Read the values of a merged object as the types of their fields, and check its name."""
     kind, metadata = info.kind, merged["metadata"]
     if kind.is_custom:
-        for field in _TIMES_OF_SERVER:  # ignored, of whatever type
-            if field in desired["metadata"]:
-                metadata.pop(field, None)
+        _drop_invalid_times(desired["metadata"], metadata)
     try:
         read_typed_object(kind.api_version, kind.kind, merged)
+        if kind.is_custom:
+            read_custom_object(info, merged)
     except TypeMismatch as error:
         message = f"failed to convert new object ({_title(info, desired)}) to proper version: {error}"
         raise errors.unexpected_error(message) from None
     require_matching_name(info, metadata)
+
+
+def _drop_invalid_times(desired: Object, metadata: Object) -> None:
+    """Ignore times that only the server writes and that are none, as kube-apiserver does for custom objects."""
+    for field in _TIMES_OF_SERVER:
+        try:
+            if field in desired:
+                read_time(desired[field])
+        except TypeMismatch:
+            metadata.pop(field, None)
 
 
 def _title(info: RequestInfo, desired: Object) -> str:

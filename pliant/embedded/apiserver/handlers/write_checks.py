@@ -15,7 +15,7 @@ from pliant.embedded.apiserver.protobuf.typed_objects import (
     read_typed_object,
     written_empty_lists,
 )
-from pliant.embedded.apiserver.protobuf.typed_values import TypeMismatch, mismatch
+from pliant.embedded.apiserver.protobuf.typed_values import TypeMismatch, is_int64, mismatch, to_float_digits
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.schema import FieldError, FieldErrorType, invalid_error
 from pliant.embedded.schema.embedded_resources import find_values
@@ -25,7 +25,8 @@ from pliant.kube.transport.base import STRATEGIC_MERGE_PATCH
 
 _FIELD_VALIDATION_MODES = ("", "Ignore", "Strict", "Warn")
 _MAX_FIELD_MANAGER_BYTES = 128
-_FRACTION = re.compile(rb"\d(\.\d|[eE])")
+_UNUSUAL_NUMBER = re.compile(rb"\d(\.\d|[eE])|\d{19}")
+"""A number with a fraction or exponent, or one that may have more than 64 bits."""
 _MAX_WHOLE_NUMBER = 1e18
 
 
@@ -152,8 +153,8 @@ def _read_patched_type(info: RequestInfo, obj: Object) -> None:
         raise errors.bad_request(message)
 
 
-def _read_custom_object(info: RequestInfo, obj: Object) -> None:
-    """Read the metadata of embedded resources, and whole numbers with a fraction as integers, as Go writes them."""
+def read_custom_object(info: RequestInfo, obj: Object) -> None:
+    """Read the metadata of embedded resources, and numbers as Go writes them: whole ones without a fraction."""
     for path in info.kind.schema.embedded_paths if info.kind.schema is not None else ():
         for resource in find_values(obj, path):
             if isinstance(resource, dict):
@@ -161,7 +162,7 @@ def _read_custom_object(info: RequestInfo, obj: Object) -> None:
                     if field in resource and not isinstance(resource[field], str):
                         raise mismatch(resource[field], "a string").below(f".{field}")
                 read_object_metadata(resource)
-    if _FRACTION.search(info.request.body):
+    if _UNUSUAL_NUMBER.search(info.request.body):
         _convert_whole_numbers(obj)
 
 
@@ -170,6 +171,8 @@ def _convert_whole_numbers(value: Any) -> None:
     for key, member in list(members):
         if isinstance(member, float) and member.is_integer() and abs(member) < _MAX_WHOLE_NUMBER:
             value[key] = int(member)
+        elif isinstance(member, int) and not isinstance(member, bool) and not is_int64(member):
+            value[key] = to_float_digits(member)
         else:
             _convert_whole_numbers(member)
 
@@ -180,7 +183,7 @@ def read_typed(info: RequestInfo, obj: Object) -> None:
     try:
         read_typed_object(kind.api_version, kind.kind, obj)
         if kind.is_custom:
-            _read_custom_object(info, obj)
+            read_custom_object(info, obj)
     except TypeMismatch as error:
         if info.request.method == "PATCH":
             raise errors.invalid_patch(str(error)) from None

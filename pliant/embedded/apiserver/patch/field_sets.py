@@ -109,11 +109,13 @@ def list_item_path_element(item: Any, schema: MergeSchema) -> str:
     """Return the path element of an item in a list of type map or set."""
     if not isinstance(item, dict):
         return "v:" + _encode(item).decode()
-    inner = schema.get("items") or {}
-    keys = {key: item.get(key, field_schema(inner, key).get("default")) for key in _list_map_keys(schema)}
-    if "protocol" in keys and keys["protocol"] is None:
-        keys["protocol"] = "TCP"  # Kubernetes sets this default in code, not in the schema
-    return "k:" + _encode({key: value for key, value in keys.items() if value is not None}).decode()
+    inner, keys = schema.get("items") or {}, {}
+    for key in _list_map_keys(schema):
+        # Kubernetes sets the default of protocols in code, not in the schema.
+        default = field_schema(inner, key).get("default", "TCP" if key == "protocol" else None)
+        if key in item or default is not None:
+            keys[key] = item.get(key, default)
+    return "k:" + _encode(keys).decode()
 
 
 def encode_fields_v1(paths: Iterable[FieldPath]) -> dict[str, Any]:

@@ -303,8 +303,8 @@ def _add_list_keys(schema: Any) -> None:
 
 
 def _add_key_defaults(schema: Any) -> None:
-    """Let texts that are keys of list items be empty by default, as strings in Go are."""
-    properties = schema.get("properties") or {}
+    """Let texts that are keys of list items be empty by default, but not those of references to any object."""
+    properties = {name: inner for name, inner in (schema.get("properties") or {}).items() if name != "secrets"}
     for inner in (*properties.values(), schema.get("additionalProperties"), schema.get("items")):
         if isinstance(inner, dict):
             _add_key_defaults(inner)

@@ -77,6 +77,8 @@ def read_object_metadata(obj: Object) -> None:
     try:
         if type(metadata) is dict:
             _read_struct(_field_readers(_OBJECT_META), metadata)
+        elif metadata is not None:
+            raise mismatch(metadata, "an object")
     except TypeMismatch as error:
         raise error.below(".metadata") from None
 

@@ -7,6 +7,7 @@ import binascii
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, Final
 
 from pliant.schemas.quantity import parse_quantity
@@ -62,12 +63,24 @@ def read_bool(value: Any) -> Any:
     raise mismatch(value, "a boolean")
 
 
+def is_int64(value: int) -> bool:
+    return -(2**63) <= value < 2**63
+
+
+def to_float_digits(value: int) -> int:
+    """Return an integer of more than 64 bits as Go writes it, which reads it as a float."""
+    try:
+        return int(Decimal(repr(float(value))))
+    except OverflowError:
+        raise TypeMismatch("must be a number of 64 bits") from None
+
+
 class ConvertedInt(int):
     """A number of a strategic merge patch: API servers convert it to the type of its field, however large it is."""
 
     def truncate(self, bits: int) -> int:
         value = int(self)
-        if not -(2**63) <= value < 2**63:  # read as a float, which Go converts by way of the lowest number
+        if not is_int64(value):  # read as a float, which Go converts by way of the lowest number
             return 0 if bits < 64 else -(2**63)
         half = 1 << (bits - 1)
         return (value + half) % (2 * half) - half
@@ -118,7 +131,7 @@ def read_quantity(value: Any) -> Any:
     if value is None:
         return "0"
     if type(value) is ConvertedInt:
-        value = int(value)
+        value = int(value) if is_int64(value) else to_float_digits(value)
     if type(value) not in (str, int, float):
         raise mismatch(value, "a quantity such as 500m or 8Gi")
     if type(value) is str:
