@@ -90,7 +90,8 @@ def make_scale_step(rng: random.Random, example: KindExample, path: str, query: 
         )
         whole = {**typed, **body}
         return Step("PUT", f"{path}/scale", _mutate(rng, whole), query=query)
-    if kind < 0.95:
+    # kube-apiserver fails (500) to apply the Scale of a custom object whose replicas have no manager yet.
+    if kind < 0.95 and not example.is_custom:
         return Step("PATCH", f"{path}/scale", {**typed, **body}, query=_apply_query(rng, query), media=APPLY_PATCH)
     operation = {"op": "replace", "path": "/spec/replicas", "value": replicas}
     return Step("PATCH", f"{path}/scale", [operation], query=query, media=JSON_PATCH)

@@ -64,6 +64,7 @@ class ObjectApplier:
         _check_configuration(info, apply_request.desired)
         new = apply_request.new_object()
         _read_merged(info, apply_request.desired, new)
+        new["metadata"].setdefault("managedFields", [])  # the next manager to apply finds no other one
         if uid := new["metadata"].get("uid"):
             detail = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             raise errors.conflict(info.kind, info.name, detail)

@@ -46,7 +46,7 @@ def iter_fields(
 
 def merge_applied_configuration(live: Any, desired: Any, schema: MergeSchema) -> Any:
     """Return a copy of a live object with an applied configuration merged in."""
-    if desired is None and isinstance(live, dict | list) and not _is_one_value(live, schema):
+    if desired is None and isinstance(live, dict | list) and live and not _is_one_value(live, schema):
         return deep_copy(live)
     if isinstance(live, dict) and isinstance(desired, dict) and not _is_atomic(schema):
         result = deep_copy(live)
@@ -66,12 +66,15 @@ class FieldRemoval:
     owned: Set[FieldPath]
 
     def apply(self, value: Any, schema: MergeSchema, path: FieldPath = ()) -> Any:
-        """Return a value without the removed fields, and without unowned fields that became empty by that."""
+        """Return a value without the removed fields, and without unowned fields that became empty by that.
+
+        What became empty is null, as in API servers, which validate custom objects with it.
+        """
         if isinstance(value, dict) and value and not _is_atomic(schema):
-            return dict(self._iter_remaining(value, schema, path))
+            return dict(self._iter_remaining(value, schema, path)) or None
         if isinstance(value, list) and value and _list_type(schema, value) != "atomic":
             items = [(item, (*path, list_item_path_element(item, schema))) for item in value]
-            return [self._apply_to_item(item, schema, each) for item, each in items if each not in self.removed]
+            return [self._apply_to_item(item, schema, each) for item, each in items if each not in self.removed] or None
         return value
 
     def _iter_remaining(self, value: dict[str, Any], schema: MergeSchema, path: FieldPath) -> Iterator[tuple[str, Any]]:
@@ -87,7 +90,7 @@ class FieldRemoval:
         result = self.apply(item, schema.get("items") or {}, path)
         if not isinstance(item, dict):
             return result
-        return {**{key: item[key] for key in _list_map_keys(schema) if key in item}, **result}
+        return {**{key: item[key] for key in _list_map_keys(schema) if key in item}, **(result or {})}
 
 
 def field_schema(schema: MergeSchema, name: str) -> MergeSchema:

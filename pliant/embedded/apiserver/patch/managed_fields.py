@@ -154,6 +154,8 @@ def _decode_entries(obj: Object, scope: WriteScope) -> list[ManagedFieldsEntry]:
     managed_fields = obj["metadata"].get("managedFields")
     if managed_fields:
         return [_decode_entry(each) for each in managed_fields]
+    if managed_fields == []:  # somebody has applied it, but no fields
+        return [_first_entry(obj, replace(scope, is_status=False), has_server_fields=True)]
     entries = [_first_entry(obj, replace(scope, is_status=False))]
     status = _first_entry(obj, replace(scope, is_status=True)) if scope.has_status else None
     if status is not None and status.paths:
@@ -161,13 +163,14 @@ def _decode_entries(obj: Object, scope: WriteScope) -> list[ManagedFieldsEntry]:
     return entries
 
 
-def _first_entry(obj: Object, scope: WriteScope) -> ManagedFieldsEntry:
+def _first_entry(obj: Object, scope: WriteScope, *, has_server_fields: bool = False) -> ManagedFieldsEntry:
+    paths = frozenset(scope.manageable_fields(obj))
     return ManagedFieldsEntry(
         manager="before-first-apply",
         operation=UPDATE_OPERATION,
         api_version=obj["apiVersion"],
         time=obj["metadata"].get("creationTimestamp", ""),
-        paths=frozenset(path for path in scope.manageable_fields(obj) if not _is_set_by_server(path, obj)),
+        paths=paths if has_server_fields else frozenset(path for path in paths if not _is_set_by_server(path, obj)),
     )
 
 
@@ -202,7 +205,11 @@ def _is_first_status(path: FieldPath, obj: Object) -> bool:
     if obj["kind"] == "Pod" and name == "conditions":
         return all(each.get("reason") == "SchedulingGated" for each in obj["status"].get("conditions") or ())
     value = obj["status"].get(name)
-    return name == "qosClass" or _is_zero(value) or (name == "phase" and value == _FIRST_PHASES.get(obj["kind"]))
+    return (
+        name in ("qosClass", "storedVersions")
+        or _is_zero(value)
+        or (name == "phase" and value == _FIRST_PHASES.get(obj["kind"]))
+    )
 
 
 def _decode_entry(raw: Mapping[str, Any]) -> ManagedFieldsEntry:
