@@ -16,6 +16,7 @@ from tests.differential.table import (
     found_services,
     found_small_kinds,
     found_workloads,
+    found_writes,
     kinds,
     lists,
     pods,
@@ -45,6 +46,7 @@ SEQUENCES: dict[str, list[Step]] = {
         found_services,
         found_small_kinds,
         found_workloads,
+        found_writes,
     )
     for name, steps in module.SEQUENCES.items()
 }

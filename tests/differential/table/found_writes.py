@@ -1,0 +1,95 @@
+"""Sequences of writes of all kinds that once had different answers: patches, applies, dry runs and statuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pliant.kube.transport.base import APPLY_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
+from tests.differential.steps import A, Step
+
+_MAPS = f"{A}/configmaps"
+_PODS = f"{A}/pods"
+_QUOTAS = f"{A}/resourcequotas"
+_GADGETS = "/apis/example.org/v1/namespaces/{run}-a/gadgets"
+_DEPLOYMENTS = "/apis/apps/v1/namespaces/{run}-a/deployments"
+_TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+_DEPLOYMENT = {"metadata": {"name": "one"}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": _TEMPLATE}}
+_OWNER = {"apiVersion": "v1", "kind": "X", "name": "x", "uid": "u"}
+_METADATA = {"labels": {"a": "c"}, "annotations": {"a": "b"}, "finalizers": ["a/b"], "ownerReferences": [_OWNER]}
+
+
+def _gadget(name: str = "one", **fields: Any) -> dict[str, Any]:
+    return {"apiVersion": "example.org/v1", "kind": "Gadget", "metadata": {"name": name}, **fields}
+
+
+def _apply(path: str, body: Any, manager: str = "ada", **query: str) -> Step:
+    return Step("PATCH", path, body, query={"fieldManager": manager, **query}, media=APPLY_PATCH)
+
+
+def _patch(path: str, body: Any, media: str = MERGE_PATCH, **query: str) -> Step:
+    return Step("PATCH", path, body, query=query, media=media)
+
+
+def _merges(path: str, *bodies: Any) -> list[Step]:
+    return [_patch(path, body, STRATEGIC_MERGE_PATCH) for body in bodies]
+
+
+SEQUENCES: dict[str, list[Step]] = {
+    "strategic patches that make no sense": [
+        Step("POST", _PODS, {"metadata": {"name": "p", "finalizers": ["a/b"]}, "spec": _TEMPLATE["spec"]}),
+        *_merges(
+            f"{_PODS}/p",
+            {"$patch": "x"},
+            {"spec": {"containers": [{"name": "c", "$patch": "x"}]}},
+            {"spec": {"containers": [{"$patch": "delete"}]}},
+            {"spec": {"containers": [{}]}},
+            {"spec": {"containers": [1]}},
+            {"spec": {"containers": [["x"]]}},
+            {"spec": {"imagePullSecrets": [{"name": "c"}, 1]}},
+            {"spec": {"$retainKeys": 5}},
+            {"spec": {"$setElementOrder/containers": 5}},
+            {"metadata": {"$deleteFromPrimitiveList/finalizers": 5}},
+            {"metadata": {"$setElementOrder/finalizers": ["x"], "finalizers": ["y"]}},
+            {"metadata": {"finalizers": [1]}},
+            {"$unknown": []},
+        ),
+    ],
+    "dry runs show what is not stored": [
+        Step("POST", _MAPS, {"metadata": {"name": "one", "resourceVersion": "x"}}, query={"dryRun": "All"}),
+        Step("POST", _MAPS, {"metadata": {"name": "one", "selfLink": "/x"}}),
+        _patch(f"{_MAPS}/one", {"metadata": {"selfLink": "/x"}}, dryRun="All"),
+        Step("PUT", f"{_MAPS}/one", {"metadata": {"name": "one", "selfLink": "/x"}}, query={"dryRun": "All"}),
+    ],
+    "statuses are written with metadata": [
+        Step("POST", _DEPLOYMENTS, _DEPLOYMENT),
+        _patch(f"{_DEPLOYMENTS}/one/status", {"metadata": _METADATA}),
+        _patch(f"{_DEPLOYMENTS}/one/status", {"metadata": {"deletionGracePeriodSeconds": 5}}),
+        Step("PUT", f"{_DEPLOYMENTS}/one/status", {"metadata": {"name": "one"}, "status": {}}),
+        Step("POST", _QUOTAS, {"metadata": {"name": "one"}}),
+        _patch(f"{_QUOTAS}/one/status", {"metadata": _METADATA}),
+    ],
+    "numbers of more than 64 bits": [
+        Step("POST", _QUOTAS, {"metadata": {"name": "one"}, "spec": {"hard": {"pods": 2**63}}}),
+        *_merges(f"{_QUOTAS}/one", {"spec": {"hard": {"pods": 2**63}}}),
+        Step("POST", _GADGETS, _gadget(spec={"size": 1, "kept": {"a": 2**64}})),
+        _apply(f"{_GADGETS}/two", _gadget("two", spec={"size": 1, "kept": {"a": 2**64}, "level": 2.0})),
+    ],
+    "embedded metadata, times and keys that are null": [
+        Step("POST", _GADGETS, _gadget(spec={"size": 1, "template": {"metadata": 5}})),
+        _apply(f"{_GADGETS}/one", _gadget(spec={"size": 1, "template": {"metadata": {"labels": {"a": 5}}}})),
+        Step("POST", _GADGETS, _gadget(spec={"size": 1})),
+        _apply(f"{_GADGETS}/one", {**_gadget(), "metadata": {"deletionTimestamp": "2020-01-01T00:00:00Z"}}),
+        _apply(f"{A}/serviceaccounts/one", {"apiVersion": "v1", "kind": "ServiceAccount", "secrets": [{"name": None}]}),
+        _apply(f"{A}/serviceaccounts/one", {"apiVersion": "v1", "kind": "ServiceAccount", "secrets": [{}]}),
+    ],
+    "what an apply empties is null": [
+        Step("POST", _GADGETS, _gadget(spec={"size": 1, "tags": [], "ports": []})),
+        _apply(f"{_GADGETS}/one", _gadget(spec={"size": 1, "tags": ["a"]})),
+        _apply(f"{_GADGETS}/one", _gadget(spec={"size": 1})),
+        _apply(f"{_GADGETS}/one", _gadget(spec={"size": 1, "ports": None}), "bob"),
+    ],
+    "a namespace that was applied without fields": [
+        _apply("/api/v1/namespaces/{run}-two", {"apiVersion": "v1", "kind": "Namespace"}),
+        _apply("/api/v1/namespaces/{run}-two", {"apiVersion": "v1", "kind": "Namespace", "spec": {"finalizers": []}}),
+    ],
+}
