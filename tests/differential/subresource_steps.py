@@ -49,7 +49,7 @@ def _make_whole(rng: random.Random, example: KindExample, name: str) -> dict[str
     """Return an object whose spec and labels a write of the status must ignore or take over."""
     whole = example.make(rng, name)
     extra = rng.choice(
-        ({}, {"resourceVersion": "{version}"}, {"resourceVersion": "{version}"}, {"resourceVersion": "{first}"})
+        ({}, {"resourceVersion": "{version}"}, {"resourceVersion": "{version}"}, {"resourceVersion": "1"})
     )
     name = name if rng.random() < 0.97 else "another"
     return {**whole, "metadata": {**whole["metadata"], "name": name, **extra}}
@@ -62,9 +62,7 @@ def _apply_query(rng: random.Random, query: Query) -> Query:
 def _finalize(rng: random.Random, path: str) -> Step:
     finalizers = rng.choice(([], [], ["kubernetes"], ["example.org/keep"], ["short"], None))
     metadata: dict[str, Any] = {"name": path.rpartition("/")[2], **rng.choice(({}, {"finalizers": []}))}
-    metadata |= rng.choice(
-        ({}, {"resourceVersion": "{version}"}, {"resourceVersion": "{first}"}, {"labels": {"a": "b"}})
-    )
+    metadata |= rng.choice(({}, {"resourceVersion": "{version}"}, {"resourceVersion": "1"}, {"labels": {"a": "b"}}))
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata, "spec": {"finalizers": finalizers}}
     return Step("PUT", f"{path}/finalize", body)
 
@@ -86,7 +84,7 @@ def make_scale_step(rng: random.Random, example: KindExample, path: str, query: 
     typed = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata}
     if kind < 0.8:
         metadata |= rng.choice(
-            ({}, {}, {"resourceVersion": "{version}"}, {"resourceVersion": "{first}"}, {"uid": "other"}, {"name": "x"})
+            ({}, {}, {"resourceVersion": "{version}"}, {"resourceVersion": "1"}, {"uid": "other"}, {"name": "x"})
         )
         whole = {**typed, **body}
         return Step("PUT", f"{path}/scale", _mutate(rng, whole), query=query)

@@ -11,6 +11,7 @@ from typing import Any
 from pliant.embedded.apiserver.admission.admission import CRDS_RESOURCE_KEY, Admission
 from pliant.embedded.apiserver.admission.cluster_ip_allocator import SERVICES_RESOURCE_KEY, ClusterIpAllocator
 from pliant.embedded.apiserver.admission.plugins import AdmissionPlugins
+from pliant.embedded.apiserver.admission.priority_classes import PriorityAdmission
 from pliant.embedded.apiserver.auth.tokens import TokenIssuer, handle_token_request, is_bound_pod_present
 from pliant.embedded.apiserver.auth.users import ADMIN_USER, UserInfo
 from pliant.embedded.apiserver.authorization import attributes
@@ -78,7 +79,7 @@ class ApiServer:
         self._aggregator = ClusterRoleAggregator(store)
         write_authorizer = WriteAuthorizer(self.authorizer)
         self.admission_plugins = AdmissionPlugins(  # in the order of kube-apiserver
-            LimitRanger(), PolicyAdmission(registry, self.authorizer), QuotaAdmission()
+            LimitRanger(), PriorityAdmission(), PolicyAdmission(registry, self.authorizer), QuotaAdmission()
         )
         self._admitted_writer = AdmittedWriter(
             Admission(self._cluster_ips), self.admission_plugins, write_authorizer, clock, rng or random.Random()

@@ -131,7 +131,7 @@ def _access_modes(claim: Object, now: datetime) -> str:
 
 def _join_first(values: list[str], empty: str) -> str:
     more = f" + {len(values) - 3} more..." if len(values) > 3 else ""
-    return ",".join(values[:3]) + more if values else empty
+    return (",".join(values[:3]) + more) or empty
 
 
 def _slice_ports(endpoint_slice: Object, now: datetime) -> str:

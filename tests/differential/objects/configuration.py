@@ -190,4 +190,5 @@ def make_priority_class(rng: random.Random) -> Fields:
         {"preemptionPolicy": "PreemptLowerPriority", "description": "text"},
         {"description": "text"},
     ]
+    # Without globalDefault: a default class would change the pods of sequences that run at the same time.
     return {"value": rng.choice((0, 5, -5, 1000, 1_000_000_000)), **rng.choice(policies)}

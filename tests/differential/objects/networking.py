@@ -20,7 +20,6 @@ def make_service(rng: random.Random) -> Fields:
     kind = rng.choice(("", "", "ClusterIP", "None", "None", "NodePort", "LoadBalancer", "ExternalName"))
     options: Fields = {
         "sessionAffinity": rng.choice(("ClientIP", "None")),
-        "internalTrafficPolicy": "Cluster",  # API servers keep another one while the service is an ExternalName
         "publishNotReadyAddresses": rng.choice((True, False)),
         "externalIPs": rng.choice((["203.0.113.7"], ["203.0.113.7", "203.0.113.8"])),
         "trafficDistribution": rng.choice(("PreferClose", "PreferSameZone", "PreferSameNode")),
@@ -47,7 +46,12 @@ def _external_fields(rng: random.Random, kind: str) -> Fields:
     """Return the type, and some of the fields that it adds."""
     if kind not in ("NodePort", "LoadBalancer"):
         return {"type": kind} if kind else {}
-    options: Fields = {"externalTrafficPolicy": rng.choice(("Cluster", "Local"))}
+    options: Fields = {
+        "externalTrafficPolicy": rng.choice(("Cluster", "Local")),
+        # While a service is an ExternalName, kube-apiserver keeps what a client has set, lets managers own it, and
+        # hides it from most readers. Therefore only other types have it here, and only with the default value.
+        "internalTrafficPolicy": "Cluster",
+    }
     if kind == "LoadBalancer":
         options |= {
             "allocateLoadBalancerNodePorts": rng.choice((True, False)),

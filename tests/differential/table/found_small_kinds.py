@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pliant.kube.transport.base import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
-from tests.differential.steps import TABLE, A, Step
+from tests.differential.steps import TABLE, WAIT, A, Step
 
 _CLAIMS = f"{A}/persistentvolumeclaims"
 _CLAIM = f"{_CLAIMS}/one"
@@ -16,6 +16,8 @@ _SPACE = f"{_SPACES}/{{run}}-one"
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/{run}-a/leases"
 _BUDGETS = "/apis/policy/v1/namespaces/{run}-a/poddisruptionbudgets"
 _ACCOUNTS = f"{A}/serviceaccounts"
+_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+_SLICES = "/apis/discovery.k8s.io/v1/namespaces/{run}-a/endpointslices"
 _TIME = "2030-01-01T00:00:00.000000Z"
 _SNAPSHOT = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"}
 
@@ -37,6 +39,10 @@ def _event(name: str = "one", **fields: Any) -> dict[str, Any]:
 
 def _finalize(**fields: Any) -> Step:
     return Step("PUT", f"{_SPACE}/finalize", {"metadata": {"name": "{run}-one"}, **fields})
+
+
+def _create_class(name: str, **fields: Any) -> Step:
+    return Step("POST", _CLASSES, {"metadata": {"name": f"{{run}}-{name}"}, "value": 1, **fields})
 
 
 def _apply(path: str, body: dict[str, Any], manager: str = "bob") -> Step:
@@ -167,5 +173,20 @@ SEQUENCES: dict[str, list[Step]] = {
             [{"op": "add", "path": "/kind", "value": []}, {"op": "remove", "path": "/apiVersion"}],
             media=JSON_PATCH,
         ),
+    ],
+    "secrets without names, and a second default class": [
+        _apply(f"{_ACCOUNTS}/one", {"kind": "ServiceAccount", "metadata": {"name": "one"}, "secrets": [{}]}),
+        Step("POST", _ACCOUNTS, {"metadata": {"name": "one"}, "secrets": [{}]}),
+        _apply(f"{_ACCOUNTS}/one", {"kind": "ServiceAccount", "metadata": {"name": "one"}}),
+        Step("POST", _SLICES, {"metadata": {"name": "one"}, "addressType": "IPv4", "endpoints": [], "ports": [{}]}),
+        Step("GET", _SLICES, accept=TABLE),
+        _create_class("one", globalDefault=True),
+        Step(WAIT, ""),
+        _create_class("two", globalDefault=True),
+        _create_class("two"),
+        Step("PATCH", f"{_CLASSES}/{{run}}-two", {"globalDefault": True}, media=MERGE_PATCH),
+        Step("PATCH", f"{_CLASSES}/{{run}}-one", {"description": "text"}, media=MERGE_PATCH),
+        Step("DELETE", f"{_CLASSES}/{{run}}-one"),  # before the next sequence creates pods
+        Step(WAIT, ""),
     ],
 }

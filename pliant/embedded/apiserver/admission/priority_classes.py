@@ -1,9 +1,10 @@
-"""Validation of PriorityClasses, and the priority of new pods."""
+"""Admission and validation of PriorityClasses, and the priority of new pods."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from pliant.embedded.apiserver.admission.plugins import AdmissionRequest, Operation
 from pliant.embedded.apiserver.http.errors import (
     forbidden,
     forbidden_field,
@@ -21,6 +22,27 @@ _MAX_USER_PRIORITY = 1_000_000_000
 _BUILTIN_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _PREEMPTION_POLICIES = ("Never", "PreemptLowerPriority")
 _DEFAULT_PREEMPTION_POLICY = "PreemptLowerPriority"
+
+
+class PriorityAdmission:
+    """The admission plug-in that refuses a second default PriorityClass."""
+
+    def is_active(self, transaction: Transaction, kind: Kind, namespace: str) -> bool:
+        return kind.resource_key == PRIORITY_CLASSES_RESOURCE_KEY
+
+    def mutate(self, request: AdmissionRequest) -> None:
+        """Leave the class as it is."""
+
+    def validate(self, request: AdmissionRequest) -> None:
+        """Raise `Forbidden` if the class would be another default."""
+        if request.operation not in (Operation.CREATE, Operation.UPDATE) or not (request.obj or {}).get(
+            "globalDefault"
+        ):
+            return
+        name = _find_default_class(request.transaction)["metadata"]["name"]
+        if name and (request.operation is Operation.CREATE or name != request.name):
+            detail = f"PriorityClass {name} is already marked as default. Only one default can exist"
+            raise forbidden(request.kind, request.name, detail)
 
 
 def set_pod_priority(transaction: Transaction, kind: Kind, pod: Object) -> None:
@@ -89,6 +111,11 @@ def _find_priority_class(transaction: Transaction, name: str) -> Object | None:
     if name:
         record = transaction.get(ObjectKey(PRIORITY_CLASSES_RESOURCE_KEY, "", name))
         return None if record is None else record.decode()
+    return _find_default_class(transaction)
+
+
+def _find_default_class(transaction: Transaction) -> Object:
+    """Return the default class of lowest priority; without one, a class without a name."""
     classes = [record.decode() for record in transaction.committed.list_objects(PRIORITY_CLASSES_RESOURCE_KEY)]
     defaults = [each for each in classes if each.get("globalDefault")]
     return min(defaults, key=lambda each: each.get("value", 0), default={"metadata": {"name": ""}, "value": 0})

@@ -27,7 +27,6 @@ _SERVER_MANAGED_METADATA = frozenset(
 )
 
 
-_LISTS_BY_NAME = ("imagePullSecrets", "secrets")
 _FIRST_PHASES = {"Namespace": "Active", "PersistentVolumeClaim": "Pending", "Pod": "Pending"}
 _SET_BY_SERVER = {
     "Namespace": [("f:spec", "f:finalizers")],
@@ -294,19 +293,20 @@ def _builtin_schema(kind_name: str) -> MergeSchema:
         schema = load_kubernetes_schema(kind_name)
     except KeyError:
         return {}
-    _add_list_keys(schema)
+    _add_list_keys(schema, "imagePullSecrets")
     _add_key_defaults(schema)
+    _add_list_keys(schema, "secrets")  # in Kubernetes, the only list with keys that have no default
     if kind_name == "ControllerRevision":
         schema["properties"]["data"] = {"x-kubernetes-map-type": "atomic"}  # any JSON value
     return schema
 
 
-def _add_list_keys(schema: Any) -> None:
-    """Add the keys of lists that the schema for validation does not have, because their items may lack the key."""
+def _add_list_keys(schema: Any, list_name: str) -> None:
+    """Add the keys of a list that the schema for validation does not have, because its items may lack the key."""
     for name, inner in (schema.get("properties") or {}).items():
-        if name in _LISTS_BY_NAME and "x-kubernetes-list-type" not in inner:
+        if name == list_name and "x-kubernetes-list-type" not in inner:
             inner |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
-        _add_list_keys(inner)
+        _add_list_keys(inner, list_name)
 
 
 def _add_key_defaults(schema: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from pliant.embedded.apiserver.http.errors import unexpected_error
 from pliant.embedded.apiserver.http.request_body import decode_object_body
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.patch import managed_fields
@@ -52,6 +53,7 @@ class ApplyRequest:
 
     def merge_into(self, live: Object) -> tuple[Object, list[Object]]:
         """Return the merged object and its `managedFields`; raise `Conflict` if it changes fields of other managers."""
+        _require_named_secrets(self.info, live)
         result, entries = managed_fields.apply_to_live(
             live, self.desired, self.scope, self._managed_fields_entry(), force=self.force
         )
@@ -62,6 +64,12 @@ class ApplyRequest:
     def _managed_fields_entry(self) -> ManagedFieldsEntry:
         paths = frozenset(self.scope.manageable_fields(self.desired, is_applied=True))
         return _create_entry(self.info, managed_fields.APPLY_OPERATION, self.now, paths)
+
+
+def _require_named_secrets(info: RequestInfo, live: Object) -> None:
+    """Refuse to merge a service account with a secret without a name: of all lists, only this one has optional keys."""
+    if info.kind.resource_key == "/serviceaccounts" and any(not each.get("name") for each in live.get("secrets") or ()):
+        raise unexpected_error('failed to create typed live object: .secrets: an element omits all key fields ["name"]')
 
 
 def with_updated_managed_fields(info: RequestInfo, old: Object, new: Object, now: datetime) -> Object:
