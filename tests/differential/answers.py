@@ -17,6 +17,8 @@ _PRESENT = "<present>"
 _CHOSEN_BY_SERVER = frozenset({"uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "continue"})
 """Fields of which only the presence is compared."""
 _NOT_COMPARED = frozenset({"managedFields", "storageVersionHash", "serverAddressByClientCIDRs", "remainingItemCount"})
+_REPAIR_CONTROLLERS = frozenset({"ipallocator-repair-controller", "portallocator-repair-controller"})
+"""Parts of kube-apiserver that write events, at any time."""
 _ADDRESSES = frozenset({"clusterIP", "clusterIPs"})
 _REASONS_WITH_MESSAGE = frozenset({"NotFound", "AlreadyExists", "Conflict"})
 """Reasons whose messages are compared; people read them, and other messages report how a program read its input."""
@@ -112,6 +114,7 @@ def _normalize_table(table: dict[str, Any]) -> dict[str, Any]:
     rows = [
         [[_without_age(cell) for cell in row["cells"]], sorted(row.get("object") or ())]
         for row in table.get("rows") or ()
+        if not _REPAIR_CONTROLLERS & set(map(str, row["cells"]))
     ]
     return {"columns": columns, "rows": rows}
 
@@ -145,6 +148,7 @@ def _normalize_object(value: dict[str, Any]) -> dict[str, Any]:
             del result[name]
     _normalize_service(result)
     if isinstance(result.get("items"), list):
+        result["items"] = [item for item in result["items"] if not _is_repair(item)]
         for item in result["items"]:
             if isinstance(item, dict):
                 item.pop("apiVersion", None)
@@ -156,6 +160,12 @@ def _normalize_object(value: dict[str, Any]) -> dict[str, Any]:
     if isinstance(result.get("kube-root-ca.crt"), str):
         del result["kube-root-ca.crt"]
     return result
+
+
+def _is_repair(item: Any) -> bool:
+    """Return whether an item of a list is an event about addresses of services that kube-apiserver checks at times."""
+    source = item.get("source") or item.get("deprecatedSource") if isinstance(item, dict) else None
+    return isinstance(source, dict) and source.get("component") in _REPAIR_CONTROLLERS
 
 
 def _normalize_service(result: dict[str, Any]) -> None:

@@ -125,8 +125,9 @@ _ACCESS_MODE_ABBREVIATIONS: Final = {
 
 
 def _access_modes(claim: Object, now: datetime) -> str:
-    modes = _get_section(claim, "status").get("accessModes") or ()
-    return ",".join(_ACCESS_MODE_ABBREVIATIONS.get(mode, mode) for mode in modes)
+    is_bound = _get_section(claim, "spec").get("volumeName")
+    modes = (_get_section(claim, "status").get("accessModes") or ()) if is_bound else ()
+    return ",".join(short for mode, short in _ACCESS_MODE_ABBREVIATIONS.items() if mode in modes)
 
 
 def _join_first(values: list[str], empty: str) -> str:

@@ -30,7 +30,10 @@ from pliant.schemas import load_kubernetes_schema
 _BUDGET_STATUS_COUNTS: Final = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
 
 EXTRA_SCHEMA_KEYWORDS: Final[dict[str, SchemaRules]] = {
-    "PersistentVolumeClaim": {"spec.volumeMode": {"default": "Filesystem", "enum": ["Block", "Filesystem"]}},
+    "PersistentVolumeClaim": {
+        **{f"spec.{field}.apiGroup": {"nullable": True} for field in ("dataSource", "dataSourceRef")},
+        "spec.volumeMode": {"default": "Filesystem", "enum": ["Block", "Filesystem"]},
+    },
     "Pod": {"spec.enableServiceLinks": {"default": True}, **pod_spec_rules("spec")},
     "Service": {
         "spec.internalTrafficPolicy": {"enum": ["Cluster", "Local"]},

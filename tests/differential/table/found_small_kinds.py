@@ -22,6 +22,17 @@ _TIME = "2030-01-01T00:00:00.000000Z"
 _SNAPSHOT = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"}
 
 
+_CONDITION = {"type": "Ready", "status": "True", "reason": "Fine", "message": "", "lastTransitionTime": _TIME}
+_ODD_CONDITIONS: tuple[list[Any], ...] = (
+    [{}],
+    [{**_CONDITION, "type": "a b", "reason": "1"}],
+    [{**_CONDITION, "status": "x", "observedGeneration": -1, "message": "x" * 32769, "reason": "x" * 1025}],
+    [_CONDITION, _CONDITION],
+    [_CONDITION],
+)
+_ODD_SECRETS: tuple[list[Any], ...] = ([], [{}], ["x"], [["x"]], [{"name": "a"}], [{"$patch": "replace"}])
+
+
 def _create_claim(**spec: Any) -> Step:
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, **spec}
     return Step("POST", _CLAIMS, {"metadata": {"name": "one"}, "spec": spec})
@@ -188,5 +199,46 @@ SEQUENCES: dict[str, list[Step]] = {
         Step("PATCH", f"{_CLASSES}/{{run}}-one", {"description": "text"}, media=MERGE_PATCH),
         Step("DELETE", f"{_CLASSES}/{{run}}-one"),  # before the next sequence creates pods
         Step(WAIT, ""),
+    ],
+    "secrets that are twins or have no name": [
+        Step(
+            "POST", _ACCOUNTS, {"metadata": {"name": "one"}, "secrets": [{"name": "s"}, {"name": "s"}, {"name": "a"}]}
+        ),
+        *(
+            _apply(f"{_ACCOUNTS}/one", {"kind": "ServiceAccount", "metadata": {"name": "one"}, "secrets": secrets})
+            for secrets in ([{"name": "s"}], [{"name": "t"}], [{"name": "a"}, {"name": "z"}])
+        ),
+        Step("POST", _ACCOUNTS, {"metadata": {"name": "two"}, "secrets": [{}]}),
+        *(
+            Step("PATCH", f"{_ACCOUNTS}/two", {"secrets": secrets}, media=STRATEGIC_MERGE_PATCH)
+            for secrets in _ODD_SECRETS
+        ),
+        Step("PATCH", f"{_ACCOUNTS}/two", {"$patch": "x"}, media=STRATEGIC_MERGE_PATCH),
+        Step("PATCH", f"{_ACCOUNTS}/two", {"$setElementOrder/secrets": 1}, media=STRATEGIC_MERGE_PATCH),
+        Step("PATCH", f"{_ACCOUNTS}/two", {"$whatever": 1}, media=STRATEGIC_MERGE_PATCH),
+        Step("PATCH", f"{_ACCOUNTS}/two", {"$whatever": 1}, {"fieldValidation": "Strict"}, STRATEGIC_MERGE_PATCH),
+        Step("WATCH", _ACCOUNTS),
+        Step("POST", _ACCOUNTS, {"metadata": {"name": "three"}, "automountServiceAccountToken": False}),
+        _apply(f"{_ACCOUNTS}/three", {"kind": "ServiceAccount"}),
+    ],
+    "a dry run with a version that is none": [
+        Step("POST", f"{A}/configmaps", {"metadata": {"name": "one", "resourceVersion": "x"}}, {"dryRun": "All"})
+    ],
+    "conditions of budgets, phases of namespaces, and claims": [
+        Step("POST", _BUDGETS, {"metadata": {"name": "one"}}),
+        *(
+            Step("PATCH", f"{_BUDGETS}/one/status", {"status": {"conditions": conditions}}, media=MERGE_PATCH)
+            for conditions in _ODD_CONDITIONS
+        ),
+        Step("POST", _SPACES, {"metadata": {"name": "{run}-one"}}),
+        Step("PATCH", _SPACE, {"apiVersion": None}, {"fieldValidation": "Strict"}, MERGE_PATCH),
+        Step("DELETE", _SPACE),
+        _apply(f"{_SPACE}/status", {"kind": "Namespace", "status": {"phase": "Active"}}),
+        _create_claim(dataSource={"kind": "PersistentVolumeClaim", "name": "other"}),
+        Step("PATCH", f"{_CLAIM}/status", [], media=JSON_PATCH),
+        _claim_status({"accessModes": ["ReadWriteMany", "ReadWriteOnce", "ReadWriteOnce"]}),
+        Step("GET", _CLAIMS, accept=TABLE),
+        Step("PATCH", _CLAIM, {"spec": {"volumeName": "v"}}, media=MERGE_PATCH),
+        Step("GET", _CLAIMS, accept=TABLE),
     ],
 }

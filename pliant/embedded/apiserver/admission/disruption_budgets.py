@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pliant.embedded.apiserver.admission.validation.conditions import validate_conditions
 from pliant.embedded.apiserver.admission.validation.label_selectors import validate_label_selector
 from pliant.embedded.apiserver.http.errors import invalid_field, unsupported_value
 from pliant.embedded.schema import FieldError
@@ -55,7 +56,8 @@ def label_selector_matches(selector: Mapping[str, Any] | None, labels: Mapping[s
 
 def validate_disruption_budget(budget: Object, old: Object | None) -> list[FieldError]:
     spec, status = budget.get("spec") or {}, budget.get("status") or {}
-    errors = [
+    errors = list(validate_conditions(status.get("conditions") or (), "status.conditions"))
+    errors += [
         invalid_field(f"status.{field}", status[field], "must be greater than or equal to 0")
         for field in ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
         if (status.get(field) or 0) < 0

@@ -148,6 +148,8 @@ def _read_patched_type(info: RequestInfo, obj: Object) -> None:
                 obj[field] = value
     elif obj.get("apiVersion") in (None, "") and obj["kind"] != kind.kind:
         raise errors.invalid_patch(f"{obj['kind']} cannot be handled as a {kind.kind}")
+    elif obj.get("apiVersion") in (None, "") and info.query_text("fieldValidation") == "Strict":
+        raise errors.invalid_patch("strict decoding error: no field is known without apiVersion")
     elif obj.get("apiVersion") in (None, ""):
         message = f"the name of the object ({info.name} based on URL) was undeterminable: name must be provided"
         raise errors.bad_request(message)

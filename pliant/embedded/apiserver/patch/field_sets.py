@@ -35,11 +35,11 @@ def iter_fields(
                 yield (*path, f"f:{name}"), None
             yield from iter_fields(inner, field_schema(schema, name), (*path, f"f:{name}"), is_applied=is_applied)
     elif isinstance(value, list) and value and (list_type := _list_type(schema, value)) != "atomic":
-        for item in value:
-            item_path = (*path, list_item_path_element(item, schema))
-            yield item_path, None
-            if list_type == "map":
-                yield from iter_fields(item, schema.get("items") or {}, item_path, is_applied=is_applied)
+        for element, items in _group_items(value, schema).items():
+            item_path = (*path, element)
+            yield item_path, items if len(items) > 1 else None  # twins are one field
+            if list_type == "map" and len(items) == 1:
+                yield from iter_fields(items[0], schema.get("items") or {}, item_path, is_applied=is_applied)
     elif not (is_applied and value == [] and _list_type(schema, value) != "atomic"):
         yield path, value
 
@@ -165,16 +165,25 @@ def _collapse_leaf_markers(tree: dict[str, Any]) -> dict[str, Any]:
     return {each: {} if set(inner) == {_SELF_KEY} else _collapse_leaf_markers(inner) for each, inner in tree.items()}
 
 
+def _group_items(items: list[Any], schema: MergeSchema) -> dict[str, list[Any]]:
+    """Return the items of a list by their path element; API servers store lists in which several have the same one."""
+    groups: dict[str, list[Any]] = {}
+    for item in items:
+        groups.setdefault(list_item_path_element(item, schema), []).append(item)
+    return groups
+
+
 def _merge_lists(live: list[Any], desired: list[Any], schema: MergeSchema) -> list[Any]:
-    old = {list_item_path_element(item, schema): item for item in live}
-    new = {list_item_path_element(item, schema): item for item in desired}
+    old, new = _group_items(live, schema), _group_items(desired, schema)
     inner = schema.get("items") or {}
-    return [
-        merge_applied_configuration(old[each], new[each], inner)
-        if each in old and each in new
-        else deep_copy(new.get(each, old.get(each)))
-        for each in _merge_order(list(old), list(new))
-    ]
+    result: list[Any] = []
+    for element in _merge_order(list(old), list(new)):
+        twins, applied = old.get(element, []), new.get(element, [])
+        if len(twins) == 1 and len(applied) == 1:
+            result.append(merge_applied_configuration(twins[0], applied[0], inner))
+        else:
+            result += deep_copy(applied or twins)
+    return result
 
 
 def _merge_order(old: list[str], new: list[str]) -> list[str]:

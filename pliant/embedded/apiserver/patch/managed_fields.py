@@ -27,7 +27,11 @@ _SERVER_MANAGED_METADATA = frozenset(
 )
 
 
-_FIRST_PHASES = {"Namespace": "Active", "PersistentVolumeClaim": "Pending", "Pod": "Pending"}
+_PHASES_SET_BY_SERVER = {
+    "Namespace": ("Active", "Terminating"),
+    "PersistentVolumeClaim": ("Pending",),
+    "Pod": ("Pending",),
+}
 _SET_BY_SERVER = {
     "Namespace": [("f:spec", "f:finalizers")],
     "PersistentVolumeClaim": [("f:spec", "f:dataSourceRef")],
@@ -199,16 +203,13 @@ def _is_zero(value: Any) -> bool:
 
 
 def _is_first_status(path: FieldPath, obj: Object) -> bool:
-    """Return whether a field of a status has the value that a new object has."""
+    """Return whether a field of a status has the value that a new object has, or that its deletion sets."""
     name = path[1].removeprefix("f:") if len(path) > 1 else ""
     if obj["kind"] == "Pod" and name == "conditions":
         return all(each.get("reason") == "SchedulingGated" for each in obj["status"].get("conditions") or ())
     value = obj["status"].get(name)
-    return (
-        name in ("qosClass", "storedVersions")
-        or _is_zero(value)
-        or (name == "phase" and value == _FIRST_PHASES.get(obj["kind"]))
-    )
+    is_phase = name == "phase" and value in _PHASES_SET_BY_SERVER.get(obj["kind"], ())
+    return name in ("qosClass", "storedVersions") or _is_zero(value) or is_phase
 
 
 def _decode_entry(raw: Mapping[str, Any]) -> ManagedFieldsEntry:

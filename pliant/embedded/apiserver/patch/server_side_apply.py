@@ -54,9 +54,10 @@ class ApplyRequest:
     def merge_into(self, live: Object) -> tuple[Object, list[Object]]:
         """Return the merged object and its `managedFields`; raise `Conflict` if it changes fields of other managers."""
         _require_named_secrets(self.info, live)
-        result, entries = managed_fields.apply_to_live(
-            live, self.desired, self.scope, self._managed_fields_entry(), force=self.force
-        )
+        entry = self._managed_fields_entry()
+        result, entries = managed_fields.apply_to_live(live, self.desired, self.scope, entry, force=self.force)
+        if not entry.paths and "managedFields" not in live["metadata"]:
+            entries = []  # a configuration without fields begins no records: nothing changes
         kept = {name: live["metadata"][name] for name in _IDENTITY_FIELDS if name in live["metadata"]}
         result["metadata"] = {**kept, **(result.get("metadata") or {})}
         return result, managed_fields.encode_managed_fields(entries)

@@ -119,12 +119,13 @@ def _without_directives(value: Any, *, drops_nulls: bool = True) -> Any:
 def _merge_list(before: list[Any], patch: list[Any], strategy: FieldStrategy) -> list[Any]:
     """Merge the items of two lists that have the same key; new items are taken as they are."""
     key = strategy.key
-    _require_key([*before, *patch], key, allow_replace=True)
+    _require_key(patch, key, allow_replace=True)
     changes = [item for item in patch if "$patch" not in item]
     if unknown := [item for item in patch if item.get("$patch", "delete") not in ("delete", "replace")]:
         raise _inapplicable_patch(f"unknown patch type: {unknown[0]['$patch']} in map: {unknown[0]}")
     if any(item.get("$patch") == "replace" for item in patch):
         return [deep_copy(item) for item in changes]
+    _require_key(before, key)
     deleted = [item[key] for item in patch if "$patch" in item]
     result = [item for item in before if item[key] not in deleted]
     for item in changes:
