@@ -89,6 +89,9 @@ async def test_the_next_master_gets_what_an_earlier_operator_did_not_grant() -> 
         assert (await stage.client.get(ROLES_RESOURCE, SPACE, MASTER))["rules"] == wanted
 
 
+ACCOUNT = {"metadata": {"name": "mine"}}
+
+
 def with_account(account: str) -> dict[str, Any]:
     """The members of a job whose master runs under this account."""
     spec: dict[str, Any] = {"serviceAccountName": account, "containers": [{"name": "trainer"}]}
@@ -145,6 +148,7 @@ async def test_a_job_that_names_the_account_of_everybody_gives_everybody_nothing
 async def test_a_job_waits_for_the_rights_of_the_account_it_names_and_says_which_and_how_to_give_them() -> None:
     transports, through = reviewed()
     async with staged(through=through) as stage:
+        await stage.client.create(SERVICE_ACCOUNTS, SPACE, ACCOUNT)
         await stage.submit(replicaSpecs=with_account("mine"))
         await passing(A_WHILE)
         assert await stage.pods() == {}
@@ -169,6 +173,7 @@ async def test_a_master_of_others_needs_all_that_it_would_be_given_but_events() 
     async with staged(through=through) as stage:
         container = {"name": "trainer", "image": "theirs", "command": ["theirs"]}
         spec = {"serviceAccountName": "mine", "containers": [container]}
+        await stage.client.create(SERVICE_ACCOUNTS, SPACE, ACCOUNT)
         await stage.submit(replicaSpecs={"dlrover-master": {"template": {"spec": spec}}, "worker": WORKER})
         await passing(A_WHILE)
         attributes = [each["resourceAttributes"] for each in transports[0].asked]
@@ -181,6 +186,7 @@ async def test_a_master_of_others_needs_all_that_it_would_be_given_but_events() 
 async def test_where_nobody_tells_who_may_do_what_a_master_with_an_account_of_its_own_starts(status: int) -> None:
     _, through = reviewed(status=status)
     async with staged(through=through) as stage:
+        await stage.client.create(SERVICE_ACCOUNTS, SPACE, ACCOUNT)
         await stage.submit(replicaSpecs=with_account("mine"))
         await passing(A_WHILE)
         assert f"{MASTER}-0" in await stage.pods()
@@ -224,6 +230,7 @@ async def test_a_master_whose_account_was_edited_leaves_its_rights_behind() -> N
     async with staged(through=reviewed(allowed=True)[1]) as stage:
         await stage.submit()
         await passing(A_WHILE)
+        await stage.client.create(SERVICE_ACCOUNTS, SPACE, ACCOUNT)
         edit = {"spec": {"replicaSpecs": {"dlrover-master": with_account("mine")["dlrover-master"]}}}
         await stage.client.patch(JOBS, SPACE, "demo", edit)
         await stage.client.delete(PODS, SPACE, f"{MASTER}-0", grace_period_seconds=0)

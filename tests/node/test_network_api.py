@@ -16,7 +16,7 @@ from pliant.embedded.apiserver.auth.tokens import ServiceAccountRef, TokenIssuer
 from pliant.embedded.apiserver.authorization.authorizer import AuthorizationMode
 from pliant.embedded.kubelet.volumes import pod_credentials
 from pliant.embedded.kubelet.volumes.pod_credentials import PodCredentials
-from pliant.kube.resources import PODS
+from pliant.kube.resources import PODS, SERVICE_ACCOUNTS
 from pliant.runtime.clock import SystemClock
 from tests.node.running import eventually, running
 from tests.virtual_time import ThreeClocks
@@ -41,7 +41,7 @@ import asyncio
 from datetime import UTC, datetime
 from pliant.kube.client import KubeClient
 from pliant.kube.client_config import create_transport
-from pliant.kube.resources import PODS
+from pliant.kube.resources import PODS, SERVICE_ACCOUNTS
 async def main():
     transport = create_transport(None, None, lambda: datetime.now(UTC))
     print(*(pod["metadata"]["name"] for pod in (await KubeClient(transport).list(PODS, "default")).items))
@@ -57,6 +57,7 @@ async def test_a_pod_lists_pods_if_its_service_account_may(tmp_path: Path) -> No
         assert (await cluster.finished("denied"))["status"]["phase"] == "Failed"
         assert "HTTP Error 403: Forbidden" in await cluster.output("denied")
         await cluster.client.delete(PODS, "default", "denied", grace_period_seconds=0)
+        await cluster.client.create(SERVICE_ACCOUNTS, "default", {"metadata": {"name": "trainer"}})
         await cluster.grant("trainer", "view")
         await cluster.pod("asker", [{"name": "main", "command": command}], serviceAccountName="trainer")
         await cluster.finished("asker")

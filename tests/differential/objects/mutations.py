@@ -61,7 +61,15 @@ def mutate(rng: random.Random, obj: dict[str, Any]) -> dict[str, Any]:
             result["metadata"] = {**metadata, **change} if isinstance(metadata, dict) else change
         else:
             _mutate_somewhere(rng, result)
+    _mount_no_token(result)
     return result
+
+
+def _mount_no_token(obj: dict[str, Any]) -> None:
+    """Mount no token into a pod: kube-apiserver adds a volume for it, which the kubelet of Pliant does not need."""
+    spec = obj.get("spec")
+    if isinstance(spec, dict) and spec.get("automountServiceAccountToken") is True:
+        spec["automountServiceAccountToken"] = False
 
 
 def _mutate_somewhere(rng: random.Random, obj: dict[str, Any]) -> None:

@@ -50,7 +50,7 @@ def set_pod_priority(transaction: Transaction, kind: Kind, pod: Object) -> None:
     spec: Any = pod.get("spec")
     if not isinstance(spec, dict) or not isinstance(spec.get("priorityClassName", ""), str | None):
         return  # the validation of the schema reports it
-    name = pod["metadata"].get("name") or pod["metadata"].get("generateName") or ""
+    name = pod["metadata"].get("name") or pod["metadata"].get("generateName") or "Unknown"
     priority_class = _find_priority_class(transaction, spec.get("priorityClassName") or "")
     if priority_class is None:
         raise forbidden(kind, name, f"no PriorityClass with name {spec['priorityClassName']} was found")

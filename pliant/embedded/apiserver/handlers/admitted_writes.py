@@ -9,6 +9,7 @@ from typing import NamedTuple
 from pliant.embedded.apiserver.admission.admission import CRDS_RESOURCE_KEY, Admission
 from pliant.embedded.apiserver.admission.plugins import ADMIT_ALL, AdmissionPlugins, Admitter, Operation
 from pliant.embedded.apiserver.admission.priority_classes import set_pod_priority
+from pliant.embedded.apiserver.admission.service_accounts import require_service_account
 from pliant.embedded.apiserver.authorization.write_authorizer import WriteAuthorizer
 from pliant.embedded.apiserver.handlers.object_identities import ObjectIdentities
 from pliant.embedded.apiserver.handlers.object_lifecycle import (
@@ -93,6 +94,7 @@ class AdmittedWriter:
         version = str(metadata.get("resourceVersion") or "")
         require_active_namespace(transaction, kind, namespace, metadata)
         if kind.resource_key == PODS_RESOURCE_KEY:  # before it has a generated name, as errors show
+            require_service_account(transaction, kind, namespace, obj)
             set_pod_priority(transaction, kind, obj)
         found = self._identities.assign_name(transaction, kind, namespace, metadata)
         for field in (*OVERWRITTEN_METADATA, "resourceVersion"):
