@@ -9,7 +9,7 @@ from pliant.embedded.apiserver.http.errors import unexpected_error
 from pliant.embedded.apiserver.patch.merge_strategies import FieldStrategy, find_strategy, root_definition
 from pliant.embedded.apiserver.protobuf.typed_values import ConvertedInt
 from pliant.embedded.schema import deep_copy
-from pliant.errors import BadRequest, Invalid, ServerError
+from pliant.errors import BadRequest, Invalid
 
 _REMOVED: Final = object()
 _ORDER: Final = "$setElementOrder/"
@@ -57,7 +57,7 @@ def _replace_object(patch: Object) -> Object:
     if patch["$patch"] == "delete":
         return {}
     if patch["$patch"] != "replace":
-        raise _inapplicable_patch(f"unknown patch type: {patch['$patch']} in map: {patch}")
+        raise unexpected_error(f"unknown patch type: {patch['$patch']} in map: {patch}")
     return {name: deep_copy(value) for name, value in patch.items() if name != "$patch"}
 
 
@@ -67,15 +67,17 @@ def _retained_fields(target: Object, patch: Object) -> Object:
         return target
     retained = patch["$retainKeys"]
     changed = [name for name, value in patch.items() if value is not None and not name.startswith("$")]
-    if not isinstance(retained, list) or any(name not in retained for name in changed):
+    if not isinstance(retained, list):
         raise BadRequest(400, "BadRequest", "invalid patch format of retainKeys")
+    if any(name not in retained for name in changed):
+        raise BadRequest(400, "BadRequest", "patch content doesn't match retainKeys list")
     return {name: value for name, value in target.items() if name in retained}
 
 
 def _require_directive(name: str, value: Any) -> None:
     """Raise an error for an order that is not a list; API servers ignore unknown directives."""
     if name.startswith(_ORDER) and not isinstance(value, list):
-        raise _inapplicable_patch("invalid patch format of setElementOrder list")
+        raise unexpected_error("invalid patch format of setElementOrder list")
 
 
 def _merge_field(current: Any, value: Any, strategy: FieldStrategy) -> Any:
@@ -92,10 +94,16 @@ def _merge_lists(current: list[Any], value: list[Any], strategy: FieldStrategy) 
     if isinstance([*current, *value][0], list):
         raise Invalid(422, "Invalid", "lists of lists are not supported")
     if len({int if type(item) is ConvertedInt else type(item) for item in (*current, *value)}) > 1:
-        raise _inapplicable_patch("the items of a list must have the same type")
+        raise unexpected_error("the items of a list must have the same type")
     if any(isinstance(item, dict) for item in (*current, *value)):
         return _merge_list(current, value, strategy)
     merged = [*current, *value]
+    if isinstance(merged[0], list):
+        raise invalid_patch("lists of lists are not supported")
+    if any(type(item) is not type(merged[0]) for item in merged):
+        raise unexpected_error(f"list element types are not identical: {merged}")
+    if isinstance(merged[0], dict):
+        return _merge_list(current, value, strategy)
     return _in_order([item for index, item in enumerate(merged) if item not in merged[:index]], value, current, "")
 
 
@@ -122,7 +130,7 @@ def _merge_list(before: list[Any], patch: list[Any], strategy: FieldStrategy) ->
     _require_key(patch, key, allow_replace=True)
     changes = [item for item in patch if "$patch" not in item]
     if unknown := [item for item in patch if item.get("$patch", "delete") not in ("delete", "replace")]:
-        raise _inapplicable_patch(f"unknown patch type: {unknown[0]['$patch']} in map: {unknown[0]}")
+        raise unexpected_error(f"unknown patch type: {unknown[0]['$patch']} in map: {unknown[0]}")
     if any(item.get("$patch") == "replace" for item in patch):
         return [deep_copy(item) for item in changes]
     _require_key(before, key)
@@ -146,7 +154,7 @@ def _require_same_order(patch: list[Any], order: list[Any], key: str) -> None:
     found = [positions.get(_identity(item, key), -1) for item in changes]
     if -1 in found or found != sorted(found):
         message = f"The order in patch list:\n{patch}\n doesn't match $setElementOrder list:\n{order}\n"
-        raise _inapplicable_patch(message)
+        raise unexpected_error(message)
 
 
 def _server_order(before: Any, patch: Any, key: str) -> list[Any]:
@@ -205,11 +213,6 @@ def _identity(item: Any, key: str) -> Any:
 def _require_key(items: list[Any], key: str, *, allow_replace: bool = False) -> None:
     for item in items:
         if not isinstance(item, dict):
-            raise _inapplicable_patch(f"expected a map, but received {item!r}")
+            raise unexpected_error(f"expected a map, but received {item!r}")
         if key not in item and not (allow_replace and item.get("$patch") == "replace"):
-            raise _inapplicable_patch(f"map: {item} does not contain declared merge key: {key}")
-
-
-def _inapplicable_patch(message: str) -> ServerError:
-    """Return the error of a patch that makes no sense for its object, for which API servers have no code of its own."""
-    return unexpected_error(message)
+            raise unexpected_error(f"map: {item} does not contain declared merge key: {key}")
