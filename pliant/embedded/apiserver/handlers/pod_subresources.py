@@ -88,11 +88,13 @@ async def evict_pod(store: Store, info: RequestInfo, plugins: AdmissionPlugins, 
     require_type(body, "policy/v1", "Eviction")
     if object_field(body, "metadata").get("name") not in (None, "", info.name):
         raise bad_request("name in URL does not match name in Eviction object")
+    given, refusal = object_field(body, "deleteOptions"), None
     try:
-        options = parse_delete_options(info, object_field(body, "deleteOptions"))
-    except Invalid:
-        _require_pod(store, info)  # API servers look for the pod before they validate the options
-        raise
+        options = parse_delete_options(info, given)
+    except Invalid as error:  # API servers validate the options last, when the pod has its condition
+        _require_pod(store, info)
+        refusal = error
+        options = parse_delete_options(info, {**given, "propagationPolicy": None, "orphanDependents": None})
 
     def evict(transaction: Transaction) -> None:
         _require_namespace(transaction, info)
@@ -105,9 +107,12 @@ async def evict_pod(store: Store, info: RequestInfo, plugins: AdmissionPlugins, 
             cause = {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
             _set_condition(pod, "DisruptionTarget", format_timestamp(clock.now()), **cause)
             current = transaction.put(PODS_RESOURCE_KEY, pod)
-        remove_or_mark_terminating(transaction, current, options, clock.now())
+        if refusal is None:
+            remove_or_mark_terminating(transaction, current, options, clock.now())
 
     await store.run_transaction(evict, dry_run=options.is_dry_run)
+    if refusal is not None:
+        raise refusal
     return created_status_response()
 
 
