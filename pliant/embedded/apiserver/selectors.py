@@ -125,6 +125,8 @@ class FieldSelector:
         """Parse `a=b,c!=d`; raise `BadRequest` for invalid syntax and for fields that `kind` does not support."""
         terms = tuple(_parse_field_term(part, text) for part in re.split(r"(?<!\\),", text.strip()) if part.strip())
         if kind is not None:
+            old_names = _OLD_FIELD_NAMES.get(kind.resource_key, {})
+            terms = tuple((old_names.get(field, field), value, equal) for field, value, equal in terms)
             for field, _, _ in terms:
                 _require_selectable(kind, field)
         return cls(terms)
@@ -146,6 +148,8 @@ class FieldSelector:
 
 ALWAYS_SELECTABLE_FIELDS: Final = ("metadata.name", "metadata.namespace")
 _FIELD_ALIASES: Final = {"source": "source.component", "status.successful": "status.succeeded"}
+_OLD_FIELD_NAMES: Final = {"/pods": {"spec.host": "spec.nodeName"}}
+"""Names by which old clients select, by the kind."""
 _DEFAULT_FIELD_VALUES: Final = {"spec.hostNetwork": "false", "spec.unschedulable": "false", "status.successful": "0"}
 
 
