@@ -68,7 +68,7 @@ def pod_spec_rules(spec_path: str) -> SchemaRules:
         "schedulerName": {"default": "default-scheduler"},
         "securityContext": {"default": {}},
         "terminationGracePeriodSeconds": {"default": 30},  # pods get 1 instead of a negative number
-        "activeDeadlineSeconds": {"minimum": 1},
+        "activeDeadlineSeconds": {"minimum": 1, "maximum": 2**31 - 1},
         **{f"volumes[].{path}": keywords for path, keywords in _VOLUME_RULES.items()},
     }
     for group in ("containers", "initContainers", "ephemeralContainers"):

@@ -102,6 +102,7 @@ def _validate_success_rule(spec: Object, rule: Object, path: str) -> Iterator[Fi
         try:
             listed = IndexRanges.parse(ranges, completions).total
         except ValueError as error:
+            listed = 0
             detail = f"error parsing succeededIndexes: {error}"
             yield invalid_field(f"{path}.succeededIndexes", ranges, detail)
     if count is None:

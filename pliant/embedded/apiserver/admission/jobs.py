@@ -72,7 +72,7 @@ def validate_job(job: Object, old: Object | None) -> list[FieldError]:
     labels = spec["template"]["metadata"].get("labels")
     has_own_labels = bool((labels or {}).keys() - {*_NAME_LABELS, *_UID_LABELS})
     # The labels of the template are those of the job by default; generated ones are copied only after the validation.
-    if old is None and has_own_labels and labels == job["metadata"].get("labels"):
+    if (old is not None or has_own_labels) and labels and labels == job["metadata"].get("labels"):
         errors += validate_metadata({"labels": labels})
     if old is not None:
         errors += _validate_update(job, old)

@@ -17,6 +17,7 @@ from pliant.embedded.apiserver.http.errors import (
     invalid_patch,
     path_not_found,
     require_type,
+    unexpected_error,
 )
 from pliant.embedded.apiserver.http.request_body import decode_object_body, object_field
 from pliant.embedded.apiserver.http.request_info import RequestInfo
@@ -149,6 +150,10 @@ def _parse_replicas(info: RequestInfo, new_scale: dict[str, Any]) -> int:
     replicas = object_field(new_scale, "spec").get("replicas")
     replicas = 0 if replicas is None else replicas
     if not isinstance(replicas, int) or isinstance(replicas, bool) or not -(2**31) <= replicas < 2**31:
+        if is_apply_patch(info):
+            raise unexpected_error(
+                f"failed to create typed patch object: .spec.replicas: expected numeric, got {replicas!r:.60}"
+            )
         if info.request.method == "PATCH":
             raise invalid_patch(f"spec.replicas: must be an integer, not {replicas!r:.60}")
         raise bad_request(f"Scale cannot be handled: spec.replicas: must be an integer, not {replicas!r:.60}")

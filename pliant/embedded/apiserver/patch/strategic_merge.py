@@ -98,12 +98,6 @@ def _merge_lists(current: list[Any], value: list[Any], strategy: FieldStrategy) 
     if any(isinstance(item, dict) for item in (*current, *value)):
         return _merge_list(current, value, strategy)
     merged = [*current, *value]
-    if isinstance(merged[0], list):
-        raise invalid_patch("lists of lists are not supported")
-    if any(type(item) is not type(merged[0]) for item in merged):
-        raise unexpected_error(f"list element types are not identical: {merged}")
-    if isinstance(merged[0], dict):
-        return _merge_list(current, value, strategy)
     return _in_order([item for index, item in enumerate(merged) if item not in merged[:index]], value, current, "")
 
 
