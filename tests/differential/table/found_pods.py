@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pliant.kube.transport.base import APPLY_PATCH, MERGE_PATCH
+from pliant.kube.transport.base import APPLY_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from tests.differential.steps import WATCH, A, Step
 from tests.differential.table.services import service
 
@@ -84,6 +84,37 @@ SEQUENCES: dict[str, list[Step]] = {
         _evict(dryRun=["Some"]),
         Step("POST", _PODS, _pod()),
         _evict(dryRun=["Some"]),
+    ],
+    "evictions with options that are invalid set the condition of the pod": [
+        Step(WATCH, _PODS),
+        Step("POST", _PODS, _pod()),
+        _evict(propagationPolicy="Sideways", dryRun=["All"]),
+        _evict(propagationPolicy="Sideways", preconditions={"uid": "other"}),
+        _evict(propagationPolicy="Sideways"),
+        Step("GET", _ONE),
+        _evict(propagationPolicy="Background", orphanDependents=True),
+    ],
+    "service accounts and classes that do not exist": [
+        Step("POST", _PODS, _pod({"serviceAccountName": "other"})),
+        Step("POST", _PODS, _pod({"serviceAccount": "Bad_Name!", "hostname": "Bad_Name!"})),
+        Step("POST", _PODS, _pod({"serviceAccountName": "other"}, name="")),
+        Step("POST", _PODS, _pod({"priorityClassName": "other"}, name="")),
+    ],
+    "the old name of the field of the node": [
+        Step("POST", _PODS, _pod({"nodeName": "n1"})),
+        Step("GET", _PODS, query={"fieldSelector": "spec.host=n1"}),
+        Step("GET", _PODS, query={"fieldSelector": "spec.host=n2"}),
+    ],
+    "strategic patches that cannot be merged": [
+        Step("POST", _PODS, _pod()),
+        *(
+            Step("PATCH", _ONE, {"spec": fields}, media=STRATEGIC_MERGE_PATCH)
+            for fields in (
+                *({"containers": [item]} for item in ({}, "x", [], None, {"name": "main", "$patch": "x"})),
+                *({"initContainers": [[]]}, {"$patch": "x"}, {"$setElementOrder/containers": 1}),
+                {"$retainKeys": ["volumes"], "nodeName": "n"},
+            )
+        ),
     ],
     "evictions of a pod that stays": [
         Step(WATCH, _PODS),

@@ -52,6 +52,44 @@ SEQUENCES: dict[str, list[Step]] = {
             for fields in ({"dnsPolicy": "Default"}, {"nodeSelector": {"a": "b"}})
         ),
     ],
+    "numbers and indexes of a job that are out of range": [
+        _workload("jobs", {}, activeDeadlineSeconds=2**31),
+        _workload(
+            "jobs",
+            {
+                "completionMode": "Indexed",
+                "completions": 3,
+                "successPolicy": {"rules": [{"succeededIndexes": "..", "succeededCount": 1}]},
+            },
+        ),
+    ],
+    "the labels of a job that an update takes from its template": [
+        _workload("jobs", {}),
+        Step(
+            "PUT",
+            f"{_BATCH}/jobs/w",
+            {"metadata": {"name": "w"}, "spec": {"template": {"metadata": {"labels": {"app": "a/b"}}}}},
+        ),
+        Step("PATCH", f"{_BATCH}/jobs/w", {"metadata": {"labels": None}}, media=MERGE_PATCH),
+    ],
+    "replicas that are no number, applied to a scale": [
+        _workload("deployments", {}),
+        Step(
+            "PATCH",
+            f"{_APPS}/deployments/w/scale",
+            {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "w"}, "spec": {"replicas": "x"}},
+            query={"fieldManager": "ada"},
+            media=APPLY_PATCH,
+        ),
+    ],
+    "a dry run with a version that is none": [
+        Step(
+            "POST",
+            f"/api/v1/namespaces/{SPACE}/limitranges",
+            {"metadata": {"name": "w", "resourceVersion": "x"}},
+            query={"dryRun": "All"},
+        )
+    ],
     "a patch of a job with another UID": [
         _workload("jobs", {}),
         Step("PATCH", f"{_BATCH}/jobs/w", {"metadata": {"uid": "other"}}, media=MERGE_PATCH),
