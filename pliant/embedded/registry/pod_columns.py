@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -18,55 +19,85 @@ from pliant.embedded.registry.tables import (
 Object = Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class _ContainerSummary:
+    """What the statuses of the containers of a pod say together."""
+
+    reason: str
+    ready: int
+    restarted: Sequence[Object]
+    """The statuses of the containers whose restarts count."""
+
+
 def pod_status_text(pod: Object) -> str:
     """Return the STATUS of `kubectl get pods`: Pending, Init:0/1, CrashLoopBackOff, Terminating and so on."""
     status = pod.get("status") or {}
-    phase = status.get("phase") or ""
-    text = status.get("reason") or phase
-    if _find_condition(pod, "PodScheduled").get("reason") == "SchedulingGated":
-        text = "SchedulingGated"
-    text = _init_status_text(pod) or _container_status_text(pod, text)
     if pod["metadata"].get("deletionTimestamp"):
         if status.get("reason") == "NodeLost":
             return "Unknown"
-        if phase not in ("Succeeded", "Failed"):
+        if status.get("phase") not in ("Succeeded", "Failed"):
             return "Terminating"
-    return text
+    return _summarize_containers(pod).reason
 
 
-def _init_status_text(pod: Object) -> str:
-    status = pod.get("status") or {}
-    if _find_condition(pod, "Initialized").get("status") == "True":
-        return ""
-    total = len((pod.get("spec") or {}).get("initContainers") or ())
-    for index, container in enumerate(status.get("initContainerStatuses") or ()):
-        state = container.get("state") or {}
-        terminated, waiting = state.get("terminated"), state.get("waiting")
+def _summarize_containers(pod: Object) -> _ContainerSummary:
+    """Walk through the init containers until one is not done; if all are, through the containers."""
+    status, sidecars = pod.get("status") or {}, _sidecar_names(pod)
+    reason = status.get("reason") or status.get("phase") or ""
+    if _find_condition(pod, "PodScheduled").get("reason") == "SchedulingGated":
+        reason = "SchedulingGated"
+    walked: list[Object] = []
+    ready, is_initializing = 0, False
+    for container in status.get("initContainerStatuses") or ():
+        walked.append(container)
+        terminated = (container.get("state") or {}).get("terminated")
         if terminated is not None and terminated.get("exitCode", 0) == 0:
             continue
-        if container.get("started") and container["name"] in _sidecar_names(pod):
+        if container.get("started") and container["name"] in sidecars:
+            ready += bool(container.get("ready"))
             continue
-        if terminated is not None:
-            return f"Init:{_termination_text(terminated)}"
-        if waiting is not None and waiting.get("reason") not in (None, "", "PodInitializing"):
-            return f"Init:{waiting['reason']}"
-        return f"Init:{index}/{total}"
-    return ""
+        reason, is_initializing = _init_text(pod, container, len(walked) - 1), True
+        break
+    if is_initializing and _find_condition(pod, "Initialized").get("status") != "True":
+        return _ContainerSummary(reason, ready, walked)
+    containers = _container_statuses(pod)
+    restarted = [*(each for each in walked if each["name"] in sidecars), *containers]
+    return _ContainerSummary(_container_status_text(pod, reason), ready + sum(map(_is_ready, containers)), restarted)
+
+
+def _init_text(pod: Object, container: Object, index: int) -> str:
+    state = container.get("state") or {}
+    terminated, waiting = state.get("terminated"), state.get("waiting")
+    if terminated is not None:
+        return f"Init:{_termination_text(terminated)}"
+    if waiting is not None and waiting.get("reason") not in (None, "", "PodInitializing"):
+        return f"Init:{waiting['reason']}"
+    return f"Init:{index}/{len((pod.get('spec') or {}).get('initContainers') or ())}"
 
 
 def _container_status_text(pod: Object, default: str) -> str:
-    any_running = False
+    any_running, failure = False, ""
     for container in reversed(_container_statuses(pod)):
         state = container.get("state") or {}
         if (state.get("waiting") or {}).get("reason"):
             default = state["waiting"]["reason"]
-        elif state.get("terminated") is not None:
-            default = _termination_text(state["terminated"])
-        elif container.get("ready") and state.get("running") is not None:
+        elif (terminated := state.get("terminated")) is not None:
+            default = _termination_text(terminated)
+            failure = default if terminated.get("exitCode") else failure
+        elif _is_ready(container):
             any_running = True
-    if default == "Completed" and any_running:
-        return "Running" if _find_condition(pod, "Ready").get("status") == "True" else "NotReady"
-    return default
+    if default != "Completed":
+        return default
+    if any_running and _find_condition(pod, "Ready").get("status") == "True":
+        return "Running"
+    return failure or ("NotReady" if any_running else default)
+
+
+def _is_ready(container: Object) -> bool:
+    """Return whether a container runs and is ready; one that waits for a reason or has ended does not."""
+    state = container.get("state") or {}
+    is_waiting = bool((state.get("waiting") or {}).get("reason"))
+    return bool(container.get("ready")) and "running" in state and not is_waiting and state.get("terminated") is None
 
 
 def _termination_text(terminated: Object) -> str:
@@ -84,12 +115,6 @@ def _sidecar_names(pod: Object) -> set[str]:
     return {each["name"] for each in inits if each.get("restartPolicy") == "Always"}
 
 
-def _sidecar_statuses(pod: Object) -> list[Any]:
-    names = _sidecar_names(pod)
-    statuses = (pod.get("status") or {}).get("initContainerStatuses") or ()
-    return [each for each in statuses if each["name"] in names]
-
-
 def _find_condition(pod: Object, condition_type: str) -> Object:
     for condition in (pod.get("status") or {}).get("conditions") or ():
         if condition.get("type") == condition_type:
@@ -98,19 +123,14 @@ def _find_condition(pod: Object, condition_type: str) -> Object:
 
 
 def _ready_cell(pod: Object, now: datetime) -> str:
-    ready = sum(
-        bool(container.get("ready")) and "running" in (container.get("state") or {})
-        for container in (*_container_statuses(pod), *_sidecar_statuses(pod))
-    )
-    return f"{ready}/{len((pod.get('spec') or {}).get('containers') or ()) + len(_sidecar_names(pod))}"
+    total = len((pod.get("spec") or {}).get("containers") or ()) + len(_sidecar_names(pod))
+    return f"{_summarize_containers(pod).ready}/{total}"
 
 
 def _restarts_cell(pod: Object, now: datetime) -> str:
-    status = pod.get("status") or {}
-    long_running = [*_container_statuses(pod), *_sidecar_statuses(pod)]
-    containers = status.get("initContainerStatuses") if _init_status_text(pod) else long_running
-    count = sum(container.get("restartCount", 0) for container in containers or ())
-    last = max(_last_termination_times(containers or ()), default=None)
+    containers = _summarize_containers(pod).restarted
+    count = sum(container.get("restartCount", 0) for container in containers)
+    last = max(_last_termination_times(containers), default=None)
     return f"{count} ({format_duration(now - last)} ago)" if count and last is not None else str(count)
 
 
