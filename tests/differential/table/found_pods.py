@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pliant.kube.transport.base import APPLY_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
-from tests.differential.steps import WATCH, A, Step
+from tests.differential.steps import TABLE, WATCH, A, Step
 from tests.differential.table.services import service
 
 _PODS, _ONE, _SERVICES = f"{A}/pods", f"{A}/pods/two", f"{A}/services"
@@ -31,7 +31,38 @@ def _evict(**options: Any) -> Step:
     return Step("POST", f"{_ONE}/eviction", body)
 
 
+def _container_status(name: str, restarts: int, state: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return {"name": name, "image": "", "imageID": "", "restartCount": restarts, "ready": True, "state": state, **fields}
+
+
+def _show(first: dict[str, Any], second: dict[str, Any], *conditions: str) -> list[Step]:
+    """Set the states of the first init container and of the second container, and show the table."""
+    sidecar = _container_status("b", 5, {"running": {}}, started=True)
+    inits = [_container_status("a", 1, first), sidecar, _container_status("c", 7, {"terminated": {"exitCode": 0}})]
+    containers = [
+        _container_status("main", 2, {"terminated": {"exitCode": 0, "reason": "Completed"}}),
+        _container_status("side", 3, second),
+    ]
+    found = [{"type": each, "status": "True"} for each in conditions]
+    return [
+        _status(initContainerStatuses=inits, containerStatuses=containers, conditions=found),
+        Step("GET", _ONE, accept=TABLE),
+    ]
+
+
+_INITS = [{"name": "a", "image": "x:1"}, {"name": "b", "image": "x:1", "restartPolicy": "Always"}]
+_BAD_ITEMS: tuple[Any, ...] = ({}, "x", [], None, {"name": "main", "$patch": "x"})
+_DONE = {"terminated": {"exitCode": 0}}
 SEQUENCES: dict[str, list[Step]] = {
+    "the table of a pod with init containers": [
+        Step("POST", _PODS, _pod({"nodeName": "n1", "initContainers": [*_INITS, {"name": "c", "image": "x:1"}]})),
+        *_show({"running": {}}, {"running": {}}),
+        *_show({"waiting": {"reason": "X"}}, {"running": {}}, "Initialized"),
+        *_show({"terminated": {"exitCode": 3, "signal": 5}}, {"running": {}}, "Initialized", "Ready"),
+        *_show(_DONE, {"running": {}}, "Initialized", "Ready"),
+        *_show(_DONE, {"running": {}}),
+        *_show(_DONE, {"terminated": {"exitCode": 4, "reason": "Error"}}),
+    ],
     "a watch of a pod without a node that is deleted": [
         Step(WATCH, _PODS),
         Step("POST", _PODS, _pod()),
@@ -110,11 +141,17 @@ SEQUENCES: dict[str, list[Step]] = {
         *(
             Step("PATCH", _ONE, {"spec": fields}, media=STRATEGIC_MERGE_PATCH)
             for fields in (
-                *({"containers": [item]} for item in ({}, "x", [], None, {"name": "main", "$patch": "x"})),
+                *({"containers": [item]} for item in _BAD_ITEMS),
                 *({"initContainers": [[]]}, {"$patch": "x"}, {"$setElementOrder/containers": 1}),
                 {"$retainKeys": ["volumes"], "nodeName": "n"},
             )
         ),
+    ],
+    "ephemeral containers in a whole pod": [
+        Step("POST", _PODS, _pod()),
+        Step("PUT", f"{_ONE}/ephemeralcontainers", _pod({"ephemeralContainers": [{**_MAIN, "name": "debug"}]})),
+        Step("PUT", f"{_ONE}/ephemeralcontainers", _pod(resourceVersion="{first}")),
+        Step("PUT", f"{_ONE}/ephemeralcontainers", _pod(labels={"a": "b"})),
     ],
     "evictions of a pod that stays": [
         Step(WATCH, _PODS),

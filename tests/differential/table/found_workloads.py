@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pliant.kube.transport.base import APPLY_PATCH, MERGE_PATCH
+from pliant.kube.transport.base import APPLY_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from tests.differential.steps import SPACE, WATCH, Step
 
 _APPS, _BATCH = (f"/apis/{group}/v1/namespaces/{SPACE}" for group in ("apps", "batch"))
@@ -33,6 +33,7 @@ def _replicated(container: Object, **pod_spec: Any) -> Object:
 
 _BOOKMARKS = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
 _MOUNTS = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+_DATA: tuple[Object, ...] = ({"a": {}}, {"b": []}, {"c": 2}, {"a": []}, {"d": {}})
 SEQUENCES: dict[str, list[Step]] = {
     "workloads with errors in several parts": [
         _workload("jobs", {"completionMode": "x"}, {"image": "", "volumeMounts": [{}]}, restartPolicy="Always"),
@@ -80,6 +81,17 @@ SEQUENCES: dict[str, list[Step]] = {
             {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "w"}, "spec": {"replicas": "x"}},
             query={"fieldManager": "ada"},
             media=APPLY_PATCH,
+        ),
+    ],
+    "a scale with another UID": [
+        _workload("deployments", {}),
+        Step("PUT", f"{_APPS}/deployments/w/scale", {"metadata": {"name": "w", "uid": "other"}}),
+    ],
+    "a strategic patch of the data of a revision": [
+        Step("POST", f"{_APPS}/controllerrevisions", {"metadata": {"name": "w"}, "data": {"a": {}, "b": [], "c": 1}}),
+        *(
+            Step("PATCH", f"{_APPS}/controllerrevisions/w", {"data": data}, media=STRATEGIC_MERGE_PATCH)
+            for data in _DATA
         ),
     ],
     "a dry run with a version that is none": [

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pliant.embedded.apiserver.admission.validation.scale_fields import get_field_at
 from pliant.embedded.apiserver.handlers.apply import ObjectApplier
+from pliant.embedded.apiserver.handlers.preconditions import uid_conflict
 from pliant.embedded.apiserver.handlers.write_checks import validate_write_options
 from pliant.embedded.apiserver.handlers.writes import ObjectWriter
 from pliant.embedded.apiserver.http.errors import (
@@ -140,6 +141,8 @@ def _require_matching_name(info: RequestInfo, new_scale: Any) -> None:
 def _require_matching_metadata(info: RequestInfo, current_scale: dict[str, Any], new_scale: Any) -> None:
     _require_matching_name(info, new_scale)
     metadata = new_scale.get("metadata", {})
+    if info.request.method == "PUT" and metadata.get("uid", "") not in ("", current_scale["metadata"]["uid"]):
+        raise uid_conflict(info, metadata["uid"], current_scale["metadata"]["uid"])
     for field in ("resourceVersion", "uid"):
         if metadata.get(field) and metadata[field] != current_scale["metadata"][field]:
             raise conflict(info.kind, info.name)

@@ -14,6 +14,8 @@ from pliant.errors import BadRequest, Invalid
 _REMOVED: Final = object()
 _ORDER: Final = "$setElementOrder/"
 _DELETE: Final = "$deleteFromPrimitiveList/"
+_RAW_OBJECT: Final = "io.k8s.apimachinery.pkg.runtime.RawExtension"
+"""The definition of objects of any type, whose objects and lists cannot be merged."""
 
 Object = dict[str, Any]
 
@@ -32,6 +34,8 @@ def _merge_object(target: Object, patch: Object, definition: str) -> Object:
         if name.startswith("$"):
             _require_directive(name, value)
             continue
+        if definition == _RAW_OBJECT and isinstance(value, dict | list) and type(value) is type(result.get(name)):
+            raise unexpected_error(f"unable to find api field in struct RawExtension for the json field {name!r}")
         member = _merge_field(result.get(name), value, find_strategy(definition, name))
         if member is _REMOVED:
             result.pop(name, None)
