@@ -284,7 +284,7 @@ def _pod_action(rng: random.Random, example: KindExample) -> Step:
         return _create(rng, example)
     path = _object_path(rng, example)
     if rng.random() < 0.4:
-        return make_ephemeral_step(rng, path, _write_query(rng, example))
+        return make_ephemeral_step(rng, example, path, _write_query(rng, example))
     name = path.rpartition("/")[2]
     if rng.random() < 0.5:
         node: dict[str, Any] = {"kind": "Node", "name": rng.choice(("n1", "n2", ""))}

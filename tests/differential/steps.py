@@ -83,6 +83,9 @@ def substitute(text: str, values: Mapping[str, str]) -> str:
     return text
 
 
+_SUBRESOURCES = ("status", "scale", "finalize", "eviction", "binding", "ephemeralcontainers")
+
+
 def object_path(step: Step) -> str:
     """Return the path of the object of a step, without its subresource."""
     parts = step.path.split("/")
@@ -90,4 +93,4 @@ def object_path(step: Step) -> str:
         metadata = step.body.get("metadata")
         name = metadata.get("name") if isinstance(metadata, dict) else None
         return f"{step.path}/{name}"
-    return "/".join(parts[:-1]) if parts[-1] in ("status", "scale", "finalize", "eviction", "binding") else step.path
+    return "/".join(parts[:-1]) if parts[-1] in _SUBRESOURCES else step.path

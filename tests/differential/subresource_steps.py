@@ -95,11 +95,15 @@ def make_scale_step(rng: random.Random, example: KindExample, path: str, query: 
     return Step("PATCH", f"{path}/scale", [operation], query=query, media=JSON_PATCH)
 
 
-def make_ephemeral_step(rng: random.Random, path: str, query: Query) -> Step:
+def make_ephemeral_step(rng: random.Random, example: KindExample, path: str, query: Query) -> Step:
     """Add ephemeral containers to the pod at a path."""
     if rng.random() < 0.1:
         return Step("GET", f"{path}/ephemeralcontainers")
     containers = [make_ephemeral_container(rng) for _ in range(rng.choice((1, 1, 2)))]
     body = _mutate(rng, {"spec": {"ephemeralContainers": containers}})
+    if rng.random() < 0.2:
+        whole = _make_whole(rng, example, path.rpartition("/")[2])
+        spec = {**whole["spec"], **body["spec"]} if isinstance(body.get("spec"), dict) else whole["spec"]
+        return Step("PUT", f"{path}/ephemeralcontainers", {**whole, "spec": spec}, query=query)
     media = STRATEGIC_MERGE_PATCH if rng.random() < 0.7 else MERGE_PATCH
     return Step("PATCH", f"{path}/ephemeralcontainers", body, query=query, media=media)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from tests.differential.objects.pods import make_pod_spec
+from tests.differential.objects.pods import make_overhead, make_pod_spec
 
 Fields = dict[str, Any]
 _LABELS = {"app": "web"}
@@ -13,7 +13,9 @@ _LABELS = {"app": "web"}
 
 def make_job(rng: random.Random) -> Fields:
     """Return a job of one of both completion modes, whose policies fit its mode."""
-    template: Fields = {"spec": {**make_pod_spec(rng), "restartPolicy": rng.choice(("Never", "OnFailure"))}}
+    template: Fields = {
+        "spec": {**make_pod_spec(rng), **make_overhead(rng), "restartPolicy": rng.choice(("Never", "OnFailure"))}
+    }
     spec: Fields = {"template": template}
     if rng.random() < 0.3:
         spec |= _make_indexed_options(rng)

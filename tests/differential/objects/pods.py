@@ -27,6 +27,12 @@ def make_pod_spec(rng: random.Random) -> Fields:
     return spec
 
 
+def make_overhead(rng: random.Random) -> Fields:
+    """Return the overhead of a template; pods have one only if their RuntimeClass has it."""
+    choices: tuple[Fields, ...] = ({"cpu": "100m"}, {"memory": "10Mi", "cpu": 1}, {"example.org/dongle": "1"}, {})
+    return {"overhead": rng.choice(choices)} if rng.random() < 0.1 else {}
+
+
 def _pod_options(rng: random.Random) -> Fields:
     return {
         "restartPolicy": rng.choice(("Always", "OnFailure", "Never")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from tests.differential.objects.pods import make_pod_spec
+from tests.differential.objects.pods import make_overhead, make_pod_spec
 
 Fields = dict[str, Any]
 _LABELS = {"app": "web"}
@@ -96,7 +96,10 @@ def make_limit_range(rng: random.Random) -> Fields:
 
 
 def _make_replicated_spec(rng: random.Random) -> Fields:
-    template = {"metadata": {"labels": _LABELS}, "spec": {**make_pod_spec(rng), "restartPolicy": "Always"}}
+    template = {
+        "metadata": {"labels": _LABELS},
+        "spec": {**make_pod_spec(rng), **make_overhead(rng), "restartPolicy": "Always"},
+    }
     template["spec"].pop("activeDeadlineSeconds", None)
     return {"replicas": rng.randrange(3), "selector": rng.choice(_SELECTORS), "template": template}
 
