@@ -35,7 +35,13 @@ def require_no_uid(info: RequestInfo, obj: Object) -> None:
     """Raise `Conflict` if an update names the UID of an object that does not exist."""
     uid = (obj.get("metadata") or {}).get("uid")
     if uid:
-        raise uid_conflict(info, uid, "")
+        raise _uid_conflict(info, uid, "")
+
+
+def require_uid(info: RequestInfo, uid: str | None, old_uid: str) -> None:
+    """Raise `Conflict` if an update names another UID than that of the object."""
+    if uid and uid != old_uid and info.request.method == "PUT":
+        raise _uid_conflict(info, uid, old_uid)
 
 
 def is_version(text: str) -> bool:
@@ -53,8 +59,7 @@ def require_preconditions(
 ) -> list[FieldError]:
     """Return the errors of what the endpoint cannot change, which are reported with those of the other fields."""
     uid, old_uid = new["metadata"].get("uid"), old["metadata"]["uid"]
-    if uid and uid != old_uid and info.request.method == "PUT":
-        raise uid_conflict(info, uid, old_uid)
+    require_uid(info, uid, old_uid)
     version = parse_resource_version(new["metadata"])
     if not version and not allow_unconditional:
         error = errors.invalid_field("metadata.resourceVersion", 0, "must be specified for an update")
@@ -66,7 +71,7 @@ def require_preconditions(
     return [*found, *find_changed_ephemeral_containers(info, old, new)]
 
 
-def uid_conflict(info: RequestInfo, uid: str, old_uid: str) -> Conflict:
+def _uid_conflict(info: RequestInfo, uid: str, old_uid: str) -> Conflict:
     key = "/".join(filter(None, (_storage_prefix(info.kind), info.namespace, info.name)))
     if not info.is_dry_run:
         key = f"registry/{key}"

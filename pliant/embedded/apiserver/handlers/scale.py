@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from pliant.embedded.apiserver.admission.validation.scale_fields import get_field_at
 from pliant.embedded.apiserver.handlers.apply import ObjectApplier
-from pliant.embedded.apiserver.handlers.preconditions import uid_conflict
-from pliant.embedded.apiserver.handlers.write_checks import validate_write_options
+from pliant.embedded.apiserver.handlers.preconditions import require_uid
+from pliant.embedded.apiserver.handlers.write_checks import require_matching_name, validate_write_options
 from pliant.embedded.apiserver.handlers.writes import ObjectWriter
 from pliant.embedded.apiserver.http.errors import (
     bad_request,
@@ -25,6 +25,8 @@ from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import json_response
 from pliant.embedded.apiserver.patch.patches import apply_patch, read_patch
 from pliant.embedded.apiserver.patch.server_side_apply import ApplyRequest, is_apply_patch
+from pliant.embedded.apiserver.protobuf.typed_objects import read_typed_object
+from pliant.embedded.apiserver.protobuf.typed_values import TypeMismatch
 from pliant.embedded.label_selectors import format_label_selector
 from pliant.embedded.registry.kinds import Kind, ScaleFieldPaths
 from pliant.embedded.schema import deep_copy, invalid_error
@@ -35,6 +37,8 @@ from pliant.errors import Invalid
 from pliant.kube.transport.base import Reply
 
 _API_VERSION: Final = "autoscaling/v1"
+_UNSET_REPLICAS: Final = -(2**31)
+"""The replicas in a Scale of a custom object that has none; they must be set."""
 
 
 def get_scale(index: ObjectIndex, info: RequestInfo) -> Reply:
@@ -54,12 +58,17 @@ async def update_scale(writer: ObjectWriter, info: RequestInfo, now: datetime) -
     media, body = read_patch(info) if is_patch else ("", _read_scale(info, decode_object_body(info.request)))
 
     def with_new_scale(old: Object) -> Object:
-        current_scale = to_scale(info.kind, old)
-        new_scale = apply_patch(media, current_scale, body) if is_patch else body
-        _require_matching_metadata(info, current_scale, new_scale)
-        new: Object = deep_copy(old)
+        new_scale = _patch_scale(info, old, media, body) if is_patch else body
+        metadata = new_scale.get("metadata") or {}
+        require_uid(info, metadata.get("uid"), old["metadata"]["uid"])
         replicas = _parse_replicas(info, new_scale)
-        _require_valid_scale(info, new_scale.get("metadata") or {}, replicas)
+        if info.kind.is_custom and replicas == _UNSET_REPLICAS:
+            raise bad_request(f'the spec replicas field "{_scale_paths(info.kind).spec_replicas}" cannot be empty')
+        _require_valid_scale(info, metadata, replicas)
+        _require_uid_of_workload(info, metadata, old["metadata"]["uid"])
+        new: Object = deep_copy(old)
+        if version := metadata.get("resourceVersion"):
+            new["metadata"]["resourceVersion"] = version
         _set_field(new, _scale_paths(info.kind).spec_replicas, replicas)
         return new
 
@@ -95,12 +104,39 @@ def _read_scale(info: RequestInfo, scale: Any) -> Object:
     is_apply = is_apply_patch(info)
     typed = scale if is_apply else {**scale, "kind": scale.get("kind") or "Scale"}
     require_type({**typed, "apiVersion": typed.get("apiVersion") or _API_VERSION}, _API_VERSION, "Scale")
-    name = (scale.get("metadata") or {}).get("name") or ""
-    if not is_apply and name != info.name:
-        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({info.name})")
     if not is_apply:
-        _parse_replicas(info, scale)
+        _read_values(info, scale)
+        require_matching_name(info, scale.get("metadata") or {})
     return scale
+
+
+def _patch_scale(info: RequestInfo, obj: Object, media: str, patch: Any) -> Object:
+    """Return the patched Scale of an object."""
+    scale = to_scale(info.kind, obj)
+    if info.kind.is_custom and get_field_at(obj, _scale_paths(info.kind).spec_replicas) is None:
+        scale["spec"] = {"replicas": _UNSET_REPLICAS}
+    new = apply_patch(media, scale, patch)
+    _read_values(info, new)
+    require_matching_name(info, new.get("metadata") or {})
+    return new
+
+
+def _read_values(info: RequestInfo, scale: Object) -> None:
+    """Read the values of a Scale as the types of their fields."""
+    try:
+        read_typed_object(_API_VERSION, "Scale", scale)
+    except TypeMismatch as error:
+        if info.request.method == "PATCH":
+            raise invalid_patch(str(error)) from None
+        raise bad_request(f"Scale cannot be handled: {error}") from None
+
+
+def _require_uid_of_workload(info: RequestInfo, metadata: Object, uid: str) -> None:
+    """Raise `Conflict` if a Scale has another UID than its object; those of custom objects may."""
+    named = metadata.get("uid")
+    if named and named != uid and not info.kind.is_custom:
+        detail = f"Precondition failed: UID in precondition: {named}, UID in object meta: {uid}"
+        raise conflict(info.kind, info.name, detail)
 
 
 def _require_valid_scale(info: RequestInfo, metadata: Object, replicas: int) -> None:
@@ -130,33 +166,14 @@ def to_scale(kind: Kind, obj: Object) -> dict[str, Any]:
     }
 
 
-def _require_matching_name(info: RequestInfo, new_scale: Any) -> None:
-    if not isinstance(new_scale, dict) or not isinstance(new_scale.get("metadata", {}), dict):
-        raise bad_request("the body of the request must be a Scale")
-    name = new_scale.get("metadata", {}).get("name")
-    if name not in (None, "", info.name):
-        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({info.name})")
-
-
-def _require_matching_metadata(info: RequestInfo, current_scale: dict[str, Any], new_scale: Any) -> None:
-    _require_matching_name(info, new_scale)
-    metadata = new_scale.get("metadata", {})
-    if info.request.method == "PUT" and metadata.get("uid", "") not in ("", current_scale["metadata"]["uid"]):
-        raise uid_conflict(info, metadata["uid"], current_scale["metadata"]["uid"])
-    for field in ("resourceVersion", "uid"):
-        if metadata.get(field) and metadata[field] != current_scale["metadata"][field]:
-            raise conflict(info.kind, info.name)
-
-
 def _parse_replicas(info: RequestInfo, new_scale: dict[str, Any]) -> int:
     """Return the number of replicas; the validation of the object reports one that is out of range."""
     replicas = object_field(new_scale, "spec").get("replicas")
     replicas = 0 if replicas is None else replicas
     if not isinstance(replicas, int) or isinstance(replicas, bool) or not -(2**31) <= replicas < 2**31:
         if is_apply_patch(info):
-            raise unexpected_error(
-                f"failed to create typed patch object: .spec.replicas: expected numeric, got {replicas!r:.60}"
-            )
+            problem = f".spec.replicas: expected numeric (int or float), got {replicas!r:.60}"
+            raise unexpected_error(f"failed to create typed patch object: {problem}")
         if info.request.method == "PATCH":
             raise invalid_patch(f"spec.replicas: must be an integer, not {replicas!r:.60}")
         raise bad_request(f"Scale cannot be handled: spec.replicas: must be an integer, not {replicas!r:.60}")
