@@ -102,7 +102,8 @@ def format_reversed_path(segments: Sequence[PathSegment]) -> str:
 
 
 def to_json_text(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
+    # The hook encodes the numbers of strategic merge patches, which are a class of their own.
+    return msgspec.json.encode(value, enc_hook=int).decode()
 
 
 def invalid_error(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> Invalid:
