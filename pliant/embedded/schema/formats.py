@@ -21,9 +21,12 @@ _NAMED_DURATION: Final = re.compile(
 )
 """A number with a unit; text around it is ignored."""
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
+_HOST_CHARACTER: Final = r"(?:[^\W_]|[$+<=>^`|~])"  # letters, digits and symbols
 _HOSTNAME: Final = re.compile(
-    r"(?=.{1,253}\Z)[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?)*"
+    rf"(?=.{{1,255}}\Z)(?!.*[^.]{{64}})(?:{_HOST_CHARACTER}(?:-?{_HOST_CHARACTER}{{0,62}})?"
+    rf"|(?:{_HOST_CHARACTER}(?:(?:-|{_HOST_CHARACTER}){{0,61}}{_HOST_CHARACTER})?\.)+[^\W\d_]{{2,63}})"
 )
+"""As API servers read it: one label has one hyphen at most, and the last one of several has two letters at least."""
 _EMAIL: Final = re.compile(r"[^@\s<>]+@[^@\s<>]+")
 _MAC: Final = re.compile(
     r"[0-9A-Fa-f]{2}(?:(:|-)[0-9A-Fa-f]{2}(?:\1[0-9A-Fa-f]{2}){4}(?:(?:\1[0-9A-Fa-f]{2}){2}|(?:\1[0-9A-Fa-f]{2}){14})?"

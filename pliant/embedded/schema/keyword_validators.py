@@ -18,6 +18,9 @@ from pliant.embedded.schema.field_errors import (
 )
 from pliant.embedded.schema.formats import INTEGER_RANGES, STRING_FORMAT_CHECKS, compile_go_pattern
 
+_MAX_EXACT_INTEGER = 2**53 - 1
+"""Beyond it, API servers do not take floating-point numbers for integers."""
+
 
 def chain_validators(validators: list[Validator]) -> list[Validator]:
     """Return one validator that stops at the first one with errors: later ones may rely on earlier ones."""
@@ -175,7 +178,7 @@ def _multiple_of_validator(factor: float) -> Validator:
         if type(value) is int:  # like Go, which divides integers by the integer part of the factor
             return None if int(factor) > 0 and value % int(factor) == 0 else invalid_value(value, detail)
         ratio = 1 / factor * value if 0 < factor < 1 else value / factor if factor > 0 else 0.5
-        return None if ratio == int(ratio) else invalid_value(value, detail)
+        return None if ratio == int(ratio) and abs(ratio) <= _MAX_EXACT_INTEGER else invalid_value(value, detail)
 
     return validate
 

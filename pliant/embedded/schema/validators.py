@@ -18,6 +18,7 @@ from pliant.embedded.schema.field_errors import (
     Validator,
     invalid_value,
 )
+from pliant.embedded.schema.formats import STRING_FORMAT_CHECKS
 from pliant.embedded.schema.keyword_validators import (
     chain_validators,
     enum_validator,
@@ -46,7 +47,7 @@ def compile_validator(schema: Mapping[str, Any]) -> Validator | None:
     typed = _type_validator(schema)
     if "enum" in schema:
         typed = _both_validators(typed, enum_validator(schema["enum"]))
-    check = _chain_validators([*([typed] if typed else []), *_combinator_validators(schema)])
+    check = next(iter(independent_validators([*([typed] if typed else []), *_combinator_validators(schema)])), None)
     if check is None or not schema.get("nullable"):
         return check
     non_null = check
@@ -80,7 +81,10 @@ def _type_validator(schema: Mapping[str, Any]) -> Validator | None:
         return lambda value: _type_error(value, name)
     inner = _chain_validators(_VALIDATORS_BY_TYPE[name](schema))
     if name in ("integer", "number"):
-        return _number_validator(name, inner)
+        # The range of the format is no error of its own for a number that is no integer in Go.
+        return _number_validator(name, inner, _chain_validators(number_validators({**schema, "format": ""})))
+    if name == "string" and schema.get("format") in STRING_FORMAT_CHECKS:
+        return _formatted_string_validator(inner)
     return _exact_type_validator(_PYTHON_TYPES[name], name, inner)
 
 
@@ -92,16 +96,28 @@ def _exact_type_validator(expected: type, name: str, inner: Validator | None) ->
     return lambda value: inner(value) if type(value) is expected else _type_error(value, name)
 
 
+def _formatted_string_validator(inner: Validator | None) -> Validator:
+    """Return a validator that also accepts lists, as API servers do where a string has a format."""
+
+    def validate(value: Any) -> ValidationResult:
+        if type(value) is str:
+            return inner(value) if inner is not None else None
+        return None if type(value) is list else _type_error(value, "string")
+
+    return validate
+
+
 def _validate_string(value: Any) -> ValidationResult:
     return None if type(value) is str else _type_error(value, "string")
 
 
-def _number_validator(type_name: str, inner: Validator | None) -> Validator:
+def _number_validator(type_name: str, inner: Validator | None, bounds: Validator | None) -> Validator:
     allows_fractions = type_name == "number"
 
     def validate(value: Any) -> ValidationResult:
         if type(value) is int and not allows_fractions and not -(2**63) <= value < 2**63:
-            return _type_error(float(value), type_name) + ((inner(value) if inner is not None else None) or [])
+            number = float(value)
+            return _type_error(number, type_name) + ((bounds(number) if bounds is not None else None) or [])
         if type(value) is int or (type(value) is float and (allows_fractions or value.is_integer())):
             return inner(value) if inner is not None else None
         if type(value) is float:

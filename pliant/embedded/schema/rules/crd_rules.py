@@ -65,7 +65,7 @@ class _Place:
         additional = self.schema.get("additionalProperties")
         if isinstance(additional, Mapping):
             yield self.child(additional, "additionalProperties"), "@element"
-        is_atomic = self.schema.get("x-kubernetes-map-type") == "atomic"
+        is_atomic = self.schema.get("x-kubernetes-map-type") not in (None, "granular")
         for name, child in (self.schema.get("properties") or {}).items():
             place = self.child(child, f"properties[{name}]")
             if is_atomic and not place.uncorrelatable:
