@@ -38,6 +38,23 @@ def find_embedded_paths(schema: Mapping[str, Any], path: Path = ()) -> Iterator[
         yield from find_embedded_paths(child, (*path, name))
 
 
+def declare_embedded_metadata(schema: Mapping[str, Any], object_meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema whose embedded resources declare their type and metadata."""
+    result = dict(schema)
+    for keyword in ("items", "additionalProperties"):
+        if isinstance(schema.get(keyword), Mapping):
+            result[keyword] = declare_embedded_metadata(schema[keyword], object_meta)
+    properties = schema.get("properties") or {}
+    if properties:
+        result["properties"] = {
+            name: declare_embedded_metadata(child, object_meta) for name, child in properties.items()
+        }
+    if schema.get("x-kubernetes-embedded-resource"):
+        of_type = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
+        result["properties"] = {**result.get("properties", {}), **of_type, "metadata": object_meta}
+    return result
+
+
 def find_values(value: Any, path: Path) -> Iterator[Any]:
     """Yield the values at a path."""
     if not path:

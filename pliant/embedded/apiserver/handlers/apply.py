@@ -5,13 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from pliant.embedded.apiserver.handlers.admitted_writes import AdmittedWriter, Replacement, UpdateFunction
+from pliant.embedded.apiserver.handlers.crd_schema_fields import prune_crd_schemas
+from pliant.embedded.apiserver.handlers.object_lifecycle import CRDS_RESOURCE_KEY
 from pliant.embedded.apiserver.handlers.preconditions import (
     parse_resource_version,
     require_active_namespace,
     require_preconditions,
 )
 from pliant.embedded.apiserver.handlers.protected_fields import restore_protected_fields
-from pliant.embedded.apiserver.handlers.write_checks import read_custom_object, require_matching_name
+from pliant.embedded.apiserver.handlers.write_checks import (
+    read_custom_object,
+    read_whole_numbers,
+    require_matching_name,
+)
 from pliant.embedded.apiserver.http import errors
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import write_response
@@ -123,11 +129,14 @@ def _check_configuration(info: RequestInfo, desired: Object) -> None:
     metadata = desired.get("metadata")
     if isinstance(metadata, dict) and isinstance(metadata.get("managedFields"), list):
         raise errors.bad_request("metadata.managedFields must be nil")
+    read_whole_numbers(info, desired)
     problems = list(find_type_problems(desired, merge_schema(kind), is_builtin=not kind.is_custom))
     if not problems and kind.schema is not None:
         unknown = kind.schema.prune(desired, keep_nulls=True)
         if kind.conversion is not None:  # which has no schema for merging
             problems = [f".{field}: field not declared in schema" for field in unknown]
+    if not problems and kind.resource_key == CRDS_RESOURCE_KEY:
+        problems = [f".{field}: field not declared in schema" for field in prune_crd_schemas(desired)]
     if problems:
         text = problems[0] if len(problems) == 1 else "\n  ".join(("errors:", *problems))
         raise errors.unexpected_error(f"failed to create typed patch object ({_title(info, desired)}): {text}")

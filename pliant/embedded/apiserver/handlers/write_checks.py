@@ -156,15 +156,25 @@ def _read_patched_type(info: RequestInfo, obj: Object) -> None:
 
 
 def read_custom_object(info: RequestInfo, obj: Object) -> None:
-    """Read the metadata of embedded resources, and numbers as Go writes them: whole ones without a fraction."""
-    for path in info.kind.schema.embedded_paths if info.kind.schema is not None else ():
+    """Read the embedded resources and the numbers of a custom object as Go does."""
+    read_embedded_resources(info.kind, obj)
+    read_whole_numbers(info, obj)
+
+
+def read_embedded_resources(kind: Kind, obj: Object) -> None:
+    """Read the type and the metadata of the embedded resources of a custom object in place."""
+    for path in kind.schema.embedded_paths if kind.schema is not None else ():
         for resource in find_values(obj, path):
             if isinstance(resource, dict):
                 for field in ("apiVersion", "kind"):
                     if field in resource and not isinstance(resource[field], str):
                         raise mismatch(resource[field], "a string").below(f".{field}")
                 read_object_metadata(resource)
-    if _UNUSUAL_NUMBER.search(info.request.body):
+
+
+def read_whole_numbers(info: RequestInfo, obj: Object) -> None:
+    """Replace whole numbers with a fraction in a custom object by integers, as Go writes them."""
+    if info.kind.is_custom and _UNUSUAL_NUMBER.search(info.request.body):
         _convert_whole_numbers(obj)
 
 

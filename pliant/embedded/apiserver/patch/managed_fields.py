@@ -16,6 +16,7 @@ from pliant.embedded.apiserver.patch.field_sets import FieldPath, FieldRemoval, 
 from pliant.embedded.apiserver.protobuf.typed_objects import is_always_written
 from pliant.embedded.registry.conversions import EVENTS_CONVERSION, to_served_schema
 from pliant.embedded.registry.kinds import Kind
+from pliant.embedded.schema.embedded_resources import declare_embedded_metadata
 from pliant.embedded.storage.stored_objects import Object
 from pliant.errors import Conflict
 from pliant.schemas import load_kubernetes_schema
@@ -284,6 +285,8 @@ def merge_schema(kind: Kind) -> MergeSchema:
     if not kind.is_custom and (published := _builtin_schema(kind.kind)):
         return published
     schema = kind.schema.openapi if kind.schema is not None else {}
+    if kind.schema is not None and kind.schema.embedded_paths:
+        schema = declare_embedded_metadata(schema, _builtin_schema("ObjectMeta"))
     return {**schema, "properties": {**(schema.get("properties") or {}), "metadata": _builtin_schema("ObjectMeta")}}
 
 

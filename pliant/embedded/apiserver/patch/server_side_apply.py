@@ -9,8 +9,9 @@ from pliant.embedded.apiserver.http.errors import unexpected_error
 from pliant.embedded.apiserver.http.request_body import decode_object_body
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.patch import managed_fields
-from pliant.embedded.apiserver.patch.field_sets import FieldPath
+from pliant.embedded.apiserver.patch.field_sets import FieldPath, MergeSchema
 from pliant.embedded.apiserver.patch.managed_fields import ManagedFieldsEntry, WriteScope
+from pliant.embedded.apiserver.patch.typed_configurations import find_type_problems
 from pliant.embedded.apiserver.protobuf.typed_objects import fill_zero_values, written_empty_lists
 from pliant.embedded.schema import deep_copy
 from pliant.embedded.storage.stored_objects import Object
@@ -19,6 +20,12 @@ from pliant.kube.transport.base import APPLY_PATCH
 
 _IDENTITY_FIELDS = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 """Fields of metadata that stay, also if a manager who applied `metadata: {}` no longer does."""
+
+
+def _check_live_object(live: Object, schema: MergeSchema) -> None:
+    """Raise the error of API servers for a valid object whose fields cannot be merged, such as a set of objects."""
+    for problem in find_type_problems(live, schema, is_builtin=False, is_stored=True):
+        raise unexpected_error(f"failed to convert live object to smd typed: {problem}")
 
 
 def is_apply_patch(info: RequestInfo) -> bool:
@@ -54,6 +61,8 @@ class ApplyRequest:
     def merge_into(self, live: Object) -> tuple[Object, list[Object]]:
         """Return the merged object and its `managedFields`; raise `Conflict` if it changes fields of other managers."""
         _require_named_secrets(self.info, live)
+        if self.info.kind.is_custom:
+            _check_live_object(live, managed_fields.merge_schema(self.info.kind))
         entry = self._managed_fields_entry()
         result, entries = managed_fields.apply_to_live(live, self.desired, self.scope, entry, force=self.force)
         if not entry.paths and "managedFields" not in live["metadata"]:

@@ -27,15 +27,21 @@ _EXPECTED: Final[dict[str, tuple[str, tuple[type, ...]]]] = {
 }
 _ANY_SCALAR: Final = ("any scalar", _SCALARS)
 _TYPE_FIELDS: Final = ("apiVersion", "kind")
-_EMBEDDED_FIELDS: Final = (*_TYPE_FIELDS, "metadata")
 
 
 def find_type_problems(
-    value: Any, schema: MergeSchema, path: FieldPath = (), *, is_builtin: bool, keeps_unknown: bool = False
+    value: Any,
+    schema: MergeSchema,
+    path: FieldPath = (),
+    *,
+    is_builtin: bool,
+    is_stored: bool = False,
+    keeps_unknown: bool = False,
 ) -> Iterator[str]:
     """Yield the problems of a value, with their paths: wrong types, undeclared fields, and items without distinct keys.
 
-    In built-in kinds, a required field has an empty value by default.
+    In built-in kinds, a required field has an empty value by default. A stored object may have duplicates and fields
+    that are not declared any more.
     """
     if value is None:
         return
@@ -47,19 +53,22 @@ def find_type_problems(
     keeps_unknown = keeps_unknown or bool(schema.get("x-kubernetes-preserve-unknown-fields"))
     if isinstance(value, dict):
         for field, inner in value.items():
-            if _is_undeclared(field, schema, path) and not keeps_unknown:
+            if _is_undeclared(field, schema, path) and not keeps_unknown and not is_stored:
                 yield f"{format_field_path((*path, f'f:{field}'))}: field not declared in schema"
                 continue
-            is_metadata = not path and field == "metadata"
+            is_resource = not path or schema.get("x-kubernetes-embedded-resource")
+            is_metadata = bool(is_resource) and field == "metadata"
             yield from find_type_problems(
                 inner,
                 field_schema(schema, field),
                 (*path, f"f:{field}"),
                 is_builtin=is_builtin or is_metadata,
+                is_stored=is_stored,
                 keeps_unknown=keeps_unknown and not is_metadata,
             )
     elif isinstance(value, list):
-        yield from _find_list_problems(value, schema, path, is_builtin=is_builtin, keeps_unknown=keeps_unknown)
+        flags = {"is_builtin": is_builtin, "is_stored": is_stored, "keeps_unknown": keeps_unknown}
+        yield from _find_list_problems(value, schema, path, **flags)
 
 
 def _expected_types(schema: MergeSchema) -> tuple[str, tuple[type, ...]] | None:
@@ -78,13 +87,11 @@ def _is_undeclared(field: str, schema: MergeSchema, path: FieldPath) -> bool:
     declared = schema.get("properties")
     if not declared or field in declared or schema.get("additionalProperties"):
         return False
-    if schema.get("x-kubernetes-embedded-resource") and field in _EMBEDDED_FIELDS:
-        return False
     return bool(path) or field not in _TYPE_FIELDS
 
 
 def _find_list_problems(
-    items: list[Any], schema: MergeSchema, path: FieldPath, *, is_builtin: bool, keeps_unknown: bool
+    items: list[Any], schema: MergeSchema, path: FieldPath, *, is_builtin: bool, is_stored: bool, keeps_unknown: bool
 ) -> Iterator[str]:
     inner = schema.get("items") or {}
     list_type = schema.get("x-kubernetes-list-type")
@@ -96,10 +103,11 @@ def _find_list_problems(
                 yield f"{format_field_path(path)}: element {index}: {problem}"
                 return  # the others have no path
             element = list_item_path_element(item, schema)
-            if element in found:
+            if element in found and not is_stored:
                 yield f"{format_field_path(path)}: duplicate entries for key {format_field_path((element,))}"
             found.add(element)
-        yield from find_type_problems(item, inner, (*path, element), is_builtin=is_builtin, keeps_unknown=keeps_unknown)
+        flags = {"is_builtin": is_builtin, "is_stored": is_stored, "keeps_unknown": keeps_unknown}
+        yield from find_type_problems(item, inner, (*path, element), **flags)
 
 
 def _find_key_problem(item: Any, schema: MergeSchema, *, is_builtin: bool) -> str:
