@@ -45,7 +45,7 @@ def store_if_changed(
 ) -> StoredObject:
     """Store an updated object unless nothing changed; increment its generation if more than its status changed."""
     new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
-    if new == old:
+    if new == ({**old, "apiVersion": new["apiVersion"]} if kind.is_custom else old):  # of whatever version
         return current
     if kind.has_generation and not is_status and _generation_fields(kind, new) != _generation_fields(kind, old):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
