@@ -163,7 +163,8 @@ def _admission_request(request: AdmissionRequest, kind: Kind) -> dict[str, Any]:
 
 
 def _denial_error(request: AdmissionRequest, message: str, reason: str) -> ApiError:
-    error = forbidden(request.kind, request.name, message)
+    is_of_collection = request.obj is None and not request.info.name  # whose objects have no name in the errors
+    error = forbidden(request.kind, "Unknown" if is_of_collection else request.name, message)
     details = {**error.details, "causes": [{"message": message}]}
     code = _CODES.get(reason, 422)
     error_class = {403: Forbidden, 422: Invalid}.get(code, ApiError)
