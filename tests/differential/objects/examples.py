@@ -80,6 +80,10 @@ class KindExample:
             return f"{short}-new"  # kube-apiserver ignores the managers of fields that wrote the event as core/v1
         return short if self.namespaced else f"{RUN}-{short}"
 
+    def plain_fields(self) -> Fields:
+        """Return the fields of an object that is valid, the same ones each time."""
+        return {"spec": {"size": 1}} if self.is_custom else self.make_fields(random.Random(0))
+
     def make(self, rng: random.Random, short: str) -> Fields:
         """Return a valid object."""
         metadata: Fields = {"name": self.object_name(short)}
@@ -98,8 +102,7 @@ def make_minimal(path: str, name: str) -> Fields:
     """Return an object for a collection path that every label selector of the campaign selects."""
     example = next(each for each in EXAMPLES if path in (each.collection_path(), each.collection_path(OTHER_SPACE)))
     metadata = {"name": name, "labels": {"app": "web", "tier": "1"}}
-    fields = example.make_fields(random.Random(0))
-    return {"apiVersion": example.api_version, "kind": example.kind, "metadata": metadata, **fields}
+    return {"apiVersion": example.api_version, "kind": example.kind, "metadata": metadata, **example.plain_fields()}
 
 
 _RBAC = "rbac.authorization.k8s.io/v1"

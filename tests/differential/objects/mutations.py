@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import random
 from collections.abc import Callable
 from typing import Any
@@ -88,6 +89,11 @@ def _mutate_somewhere(rng: random.Random, obj: dict[str, Any]) -> None:
     for segment in path[:-1]:
         parent = parent[segment]
     change(rng, parent, path[-1])
+
+
+def has_escaped_characters(value: Any) -> bool:
+    """Return whether kube-apiserver, which compares the texts of JSON values in patches, finds a value in no object."""
+    return any(character in json.dumps(value) for character in "<>&")
 
 
 def iterate_paths(value: Any, prefix: Path = ()) -> Any:
