@@ -52,7 +52,7 @@ class _Place:
     cardinality: int | None = 1
     """None if a list or map above it has no limit."""
     uncorrelatable: str = ""
-    """The path of the list above it whose elements cannot be compared with old ones."""
+    """The path of the list or map above it whose elements cannot be compared with old ones."""
     is_root: bool = False
 
     def child(self, schema: Any, suffix: str) -> _Place:
@@ -65,10 +65,10 @@ class _Place:
         additional = self.schema.get("additionalProperties")
         if isinstance(additional, Mapping):
             yield self.child(additional, "additionalProperties"), "@element"
-        is_atomic = self.schema.get("x-kubernetes-map-type") not in (None, "granular")
+        is_correlatable = self.schema.get("x-kubernetes-map-type") in (None, "granular", "atomic")
         for name, child in (self.schema.get("properties") or {}).items():
             place = self.child(child, f"properties[{name}]")
-            if is_atomic and not place.uncorrelatable:
+            if not is_correlatable and not place.uncorrelatable:
                 place = replace(place, uncorrelatable=self.path)
             yield place, escape_property(name)
         if isinstance(self.schema.get("items"), Mapping):
