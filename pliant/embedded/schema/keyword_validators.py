@@ -110,6 +110,8 @@ def enum_validator(allowed: Sequence[Any]) -> Validator:
 
     def validate(value: Any) -> ValidationResult:
         is_valid = value in compound if isinstance(value, dict | list) else (type(value), value) in scalars
+        if not is_valid and type(value) in (int, float):  # like Go, which converts numbers to the type of the other
+            is_valid = (int, int(value)) in scalars or (float, float(value)) in scalars
         return None if is_valid else [FieldErrorBuilder(FieldErrorType.UNSUPPORTED, value, supported)]
 
     return validate

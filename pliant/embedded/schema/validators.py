@@ -111,11 +111,15 @@ def _validate_string(value: Any) -> ValidationResult:
     return None if type(value) is str else _type_error(value, "string")
 
 
+def _is_int64(value: int) -> bool:
+    return -(2**63) <= value < 2**63
+
+
 def _number_validator(type_name: str, inner: Validator | None, bounds: Validator | None) -> Validator:
     allows_fractions = type_name == "number"
 
     def validate(value: Any) -> ValidationResult:
-        if type(value) is int and not allows_fractions and not -(2**63) <= value < 2**63:
+        if type(value) is int and not allows_fractions and not _is_int64(value):
             number = float(value)
             return _type_error(number, type_name) + ((bounds(number) if bounds is not None else None) or [])
         if type(value) is int or (type(value) is float and (allows_fractions or value.is_integer())):
@@ -133,7 +137,7 @@ def _int_or_string_validator(schema: Mapping[str, Any]) -> Validator:
     def validate(value: Any) -> ValidationResult:
         if type(value) is str:
             return of_string(value) if of_string is not None else None
-        if type(value) is int or (type(value) is float and value.is_integer()):
+        if (type(value) is int and _is_int64(value)) or (type(value) is float and value.is_integer()):
             return of_number(value) if of_number is not None else None
         return _type_error(value, "integer,string")
 
