@@ -169,6 +169,10 @@ def read_embedded_resources(kind: Kind, obj: Object) -> None:
                 for field in ("apiVersion", "kind"):
                     if field in resource and not isinstance(resource[field], str):
                         raise mismatch(resource[field], "a string").below(f".{field}")
+                if resource.get("metadata", {}) is None:
+                    resource["metadata"] = {}
+                if not isinstance(resource.get("metadata", {}), dict):
+                    raise mismatch(resource["metadata"], "an object").below(".metadata")
                 read_object_metadata(resource)
 
 
