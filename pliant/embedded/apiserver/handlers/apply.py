@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pliant.embedded.apiserver.handlers.admitted_writes import AdmittedWriter, Replacement, UpdateFunction
-from pliant.embedded.apiserver.handlers.crd_schema_fields import prune_crd_schemas
+from pliant.embedded.apiserver.handlers.crd_schema_fields import find_schema_type_problems, prune_crd_schemas
 from pliant.embedded.apiserver.handlers.object_lifecycle import CRDS_RESOURCE_KEY
 from pliant.embedded.apiserver.handlers.preconditions import (
     parse_resource_version,
@@ -136,7 +136,8 @@ def _check_configuration(info: RequestInfo, desired: Object) -> None:
         if kind.conversion is not None:  # which has no schema for merging
             problems = [f".{field}: field not declared in schema" for field in unknown]
     if not problems and kind.resource_key == CRDS_RESOURCE_KEY:
-        problems = [f".{field}: field not declared in schema" for field in prune_crd_schemas(desired)]
+        problems = list(find_schema_type_problems(desired))
+        prune_crd_schemas(desired)
     if problems:
         text = problems[0] if len(problems) == 1 else "\n  ".join(("errors:", *problems))
         raise errors.unexpected_error(f"failed to create typed patch object ({_title(info, desired)}): {text}")

@@ -1,25 +1,69 @@
-"""Removes unknown keywords from the schemas of a CRD, which contain schemas to any depth."""
+"""Finds unknown and misplaced keywords in the schemas of a CRD, which contain schemas to any depth."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cache
 from typing import Any, Final
 
+from pliant.embedded.apiserver.patch.field_sets import FieldPath, MergeSchema
+from pliant.embedded.apiserver.patch.typed_configurations import find_type_problems
 from pliant.embedded.apiserver.protobuf.descriptors import MessageDescriptor, find_message, require_message
 from pliant.embedded.storage.stored_objects import Object
 
 _SCHEMA: Final = "apiextensions.v1.JSONSchemaProps"
+_JSON_TYPES: Final = {"string": "string", "bool": "boolean", "int": "integer", "double": "number"}
 
 
 def prune_crd_schemas(crd: Object) -> list[str]:
     """Remove unknown keywords in place, and return their paths; the types of all values are right."""
     unknown: list[str] = []
+    for index, schema in _iterate_schemas(crd):
+        _prune(require_message(_SCHEMA), schema, f"spec.versions[{index}].schema.openAPIV3Schema", unknown)
+    return unknown
+
+
+def find_schema_type_problems(crd: Object) -> Iterator[str]:
+    """Yield the problems of the schemas of an applied CRD: wrong types, unknown keywords, and equal rules."""
+    for index, schema in _iterate_schemas(crd):
+        path: FieldPath = ("f:spec", "f:versions", f"i:{index}", "f:schema", "f:openAPIV3Schema")
+        yield from find_type_problems(schema, _keywords_schema(), path, is_builtin=True)
+
+
+def _iterate_schemas(crd: Object) -> Iterator[tuple[int, Object]]:
     versions = (crd.get("spec") or {}).get("versions") or ()
     for index, version in enumerate(versions if isinstance(versions, list) else ()):
         schema = version.get("schema") if isinstance(version, dict) else None
         if isinstance(schema, dict) and isinstance(schema.get("openAPIV3Schema"), dict):
-            path = f"spec.versions[{index}].schema.openAPIV3Schema"
-            _prune(require_message(_SCHEMA), schema["openAPIV3Schema"], path, unknown)
-    return unknown
+            yield index, schema["openAPIV3Schema"]
+
+
+@cache
+def _keywords_schema() -> MergeSchema:
+    """Return the schema of schemas, which contains itself."""
+    known: dict[str, dict[str, Any]] = {}
+
+    def describe(type_name: str) -> dict[str, Any]:
+        message = find_message(type_name)
+        if message is None or message.is_union:
+            return {"type": _JSON_TYPES[type_name]} if type_name in _JSON_TYPES else {}
+        if type_name not in known:
+            properties: dict[str, Any] = {}
+            known[type_name] = {"type": "object", "properties": properties}
+            for name, field in message.by_json_name.items():
+                inner = describe(field.type_name)
+                if field.is_map:
+                    inner = {"type": "object", "additionalProperties": inner}
+                properties[name] = (
+                    {"type": "array", "items": inner} if field.is_repeated and not field.is_map else inner
+                )
+        return known[type_name]
+
+    result = describe(_SCHEMA)
+    rules = result["properties"]["x-kubernetes-validations"]
+    rules["items"]["required"] = ["rule"]
+    rules |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["rule"]}
+    return result
 
 
 def _prune(message: MessageDescriptor, value: Object, path: str, unknown: list[str]) -> None:
