@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pliant.kube.transport.base import MERGE_PATCH
-from tests.differential.steps import Step
+from pliant.kube.transport.base import APPLY_PATCH, MERGE_PATCH
+from tests.differential.steps import WATCH, Step
 
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _INSTALLED = f"{_CRDS}/gadgets.example.org"
@@ -13,6 +13,7 @@ _GADGETS = "/apis/example.org/v1/namespaces/{run}-a/gadgets"
 _POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 _BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 _DRY = {"dryRun": "All"}
+_ONE = {"apiVersion": "example.org/v1", "kind": "Gadget", "metadata": {"name": "one"}, "spec": {"size": 1}}
 
 
 def _create(*schemas: Any, **version: Any) -> Step:
@@ -31,8 +32,25 @@ def _policy(**spec: Any) -> Step:
 
 
 def _gadget(**spec: Any) -> Step:
-    body = {"apiVersion": "example.org/v1", "kind": "Gadget", "metadata": {"name": "one"}, "spec": {"size": 1, **spec}}
-    return Step("POST", _GADGETS, body, query=_DRY)
+    return Step("POST", _GADGETS, {**_ONE, "spec": {"size": 1, **spec}}, query=_DRY)
+
+
+def _apply(**spec: Any) -> Step:
+    body = {**_ONE, "spec": {"size": 1, **spec}}
+    return Step("PATCH", f"{_GADGETS}/one", body, query={"fieldManager": "ada"}, media=APPLY_PATCH)
+
+
+def _apply_schema(**keywords: Any) -> Step:
+    name = "things.{run}.example.org"
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": keywords}}
+    spec = {"group": "{run}.example.org", "scope": "Cluster", "names": {"plural": "things"}, "versions": [version]}
+    typed = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+    body = {**typed, "metadata": {"name": name}, "spec": spec}
+    return Step("PATCH", f"{_CRDS}/{name}", body, query={"fieldManager": "ada", **_DRY}, media=APPLY_PATCH)
+
+
+def _scale(patch: Any) -> Step:
+    return Step("PATCH", f"{_GADGETS}/one/scale", patch, media=MERGE_PATCH)
 
 
 SEQUENCES: dict[str, list[Step]] = {
@@ -80,5 +98,49 @@ SEQUENCES: dict[str, list[Step]] = {
         _gadget(template={"metadata": {"labels": {"a": 5}}}),
         _gadget(mixed={"b": 1}),
         _gadget(range={"low": 6, "high": 5}),
+        _gadget(host=["x"], blob=[]),
+        _gadget(host="a.b"),
+        _gadget(big=2**63, even=2**63, percent=2**63),
+        _gadget(level=1.5),
+        _gadget(level=4.5),
+        _gadget(template={"apiVersion": "v1", "kind": "Pod", "metadata": "x"}),
+        _gadget(template={"apiVersion": "v1", "kind": "Pod", "metadata": None}),
+        Step("POST", _GADGETS, {**_ONE, "metadata": {"name": "one", "resourceVersion": "x"}}, query=_DRY),
+    ],
+    "applied custom objects": [
+        _apply(level=2.0, even=4.0, free={"x": 1.0}),
+        _apply(size=2.5),
+        _apply(weight=4.0),
+        _apply(template={"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"a": 5}}}),
+        _apply(template={"apiVersion": "v1", "kind": "Pod", "metadata": {"unknown": 1}}),
+        _apply(
+            template={"apiVersion": "v1", "kind": "Pod", "metadata": {"creationTimestamp": None, "generation": 1.0}}
+        ),
+        Step("PATCH", f"{_GADGETS}/one", {"spec": {"host": ["x"]}}, media=MERGE_PATCH),
+        _apply(level=2),
+    ],
+    "schemas of CRDs that are applied": [
+        _apply_schema(unknown=1),
+        _apply_schema(oneOf=[True]),
+        _apply_schema(properties={"x": {"type": 5}}),
+        _apply_schema(items={"unknown": 1}),
+        _apply_schema(**{"x-kubernetes-validations": [{"rule": "true"}, {"rule": "true"}]}),
+        _apply_schema(**{"x-kubernetes-validations": [{}]}),
+    ],
+    "scales of custom objects": [
+        Step("POST", _GADGETS, _ONE),
+        _scale({"metadata": {"resourceVersion": "1"}}),
+        _scale({"spec": {"replicas": 2}, "metadata": {"resourceVersion": "1"}}),
+        _scale({"spec": {"replicas": 2}, "metadata": {"uid": "other"}}),
+        _scale({"metadata": None}),
+        Step("PUT", f"{_GADGETS}/one/scale", {"metadata": {"name": "one", "uid": "other"}}),
+        Step("PUT", f"{_GADGETS}/one/scale", {"metadata": {"name": "one", "labels": []}}),
+        Step("PUT", f"{_GADGETS}/one/scale", {"metadata": {"name": "one", "resourceVersion": "x"}}),
+        Step("PUT", f"{_GADGETS}/one/scale", {"metadata": {"name": "one", "namespace": "x"}}),
+    ],
+    "watches see no update without changes through another version": [
+        Step("POST", _GADGETS, _ONE),
+        Step(WATCH, _GADGETS, query={"resourceVersion": "{now}"}),
+        Step("PATCH", f"{_GADGETS}/one".replace("v1", "v1beta1", 1), {"spec": {"size": 1}}, media=MERGE_PATCH),
     ],
 }
