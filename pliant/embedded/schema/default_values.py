@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pliant.embedded.schema.defaults_and_pruning import compile_pruner, deep_copy
-from pliant.embedded.schema.field_errors import FieldError, FieldErrorType
+from pliant.embedded.schema.field_errors import FieldError, FieldErrorType, NotIntegerBuilder
 from pliant.embedded.schema.rules.pending import has_rules
 from pliant.embedded.schema.validators import compile_validator
 
@@ -33,7 +33,10 @@ def _find_value_errors(schema: JsonSchema, value: Any, path: str, *, is_resource
         yield from (FieldError.of(f"{path}.{name}", FieldErrorType.REQUIRED, None, "") for name in missing)
         return
     validate = compile_validator(_without_types(schema))
-    errors = [error.build() for error in (validate(value) if validate is not None else None) or ()]
+    found = (validate(value) if validate is not None else None) or ()
+    errors = [error.build() for error in found]
+    if any(isinstance(error, NotIntegerBuilder) for error in found):  # API servers report it at the root, too
+        errors.append(FieldError.of("", FieldErrorType.INVALID, "", "a number in it must be an integer"))
     if not errors and has_rules(schema):
         # Importing CEL takes 12 ms; most schemas with defaults have no rules for them.
         from pliant.embedded.schema.rules.rule_validator import RuleValidator

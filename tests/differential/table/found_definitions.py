@@ -13,6 +13,7 @@ _GADGETS = "/apis/example.org/v1/namespaces/{run}-a/gadgets"
 _POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 _BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 _DRY = {"dryRun": "All"}
+_CHANGES = {"type": "string", "maxLength": 5, "x-kubernetes-validations": [{"rule": "self == oldSelf"}]}
 _ONE = {"apiVersion": "example.org/v1", "kind": "Gadget", "metadata": {"name": "one"}, "spec": {"size": 1}}
 
 
@@ -59,6 +60,10 @@ SEQUENCES: dict[str, list[Step]] = {
         _schema(pattern=r"\\p{L}"),
         _schema(default={"unknown": 1}),
         _schema(type="null", default="x"),
+        _schema(type="integer", default=2**63),
+        _schema(type="integer", default=1.5),
+        _create({"type": "object", "x-kubernetes-map-type": "other", "properties": {"a": _CHANGES}}),
+        _create({"type": "object", "x-kubernetes-map-type": "atomic", "properties": {"a": _CHANGES}}),
         _schema(type="array", items=[{"type": "string"}], uniqueItems=True),
         _schema(**{"x-kubernetes-list-type": "map", "x-kubernetes-preserve-unknown-fields": False}),
         _schema(**{"x-kubernetes-validations": [{}, {"rule": "true", "optionalOldSelf": True}, {"rule": "self + 1"}]}),
