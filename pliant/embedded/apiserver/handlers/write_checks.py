@@ -83,6 +83,8 @@ def check_and_prune(info: RequestInfo, obj: Object) -> list[str]:
     unknown = kind.schema.prune(obj, is_strict=is_strict) if kind.schema is not None else []
     if kind.resource_key == CRDS_RESOURCE_KEY:
         unknown += prune_crd_schemas(obj)
+    if kind.is_custom and (obj.get("kind"), obj.get("apiVersion")) != (kind.kind, kind.api_version):
+        return []  # refused when it is validated, and only for its type
     if unknown and mode == "Strict" and is_patch:
         raise errors.invalid_patch("strict decoding error: " + errors.unknown_fields_text(unknown))
     if unknown and mode == "Strict":
