@@ -76,7 +76,8 @@ class ObjectApplier:
             raise errors.conflict(info.kind, info.name, detail)
         require_active_namespace(transaction, info.kind, info.namespace, new["metadata"])
         parse_resource_version(new["metadata"])
-        new["metadata"].pop("resourceVersion", None)
+        if not info.is_dry_run:  # which keeps it
+            new["metadata"].pop("resourceVersion", None)
         return self._writer.create(transaction, info, new, warnings)
 
     def require_stored_object(self, info: RequestInfo) -> None:
