@@ -148,6 +148,7 @@ SEQUENCES: dict[str, list[Step]] = {
         ),
     ],
     "ephemeral containers in a whole pod": [
+        Step("PUT", f"{_ONE}/ephemeralcontainers", {}),
         Step("POST", _PODS, _pod()),
         Step("PUT", f"{_ONE}/ephemeralcontainers", _pod({"ephemeralContainers": [{**_MAIN, "name": "debug"}]})),
         Step("PUT", f"{_ONE}/ephemeralcontainers", _pod(resourceVersion="{first}")),

@@ -17,11 +17,12 @@ async def update_ephemeral_containers(writer: ObjectWriter, info: RequestInfo) -
     validate_write_options(info)
     is_patch = info.request.method == "PATCH"
     media, body = read_patch(info) if is_patch else ("", decode_object_body(info.request))
-    warnings: list[str] = []
+    warnings = [] if is_patch else check_and_prune(info, body)
 
     def with_new_containers(old: Object) -> Object:
         new = apply_patch(media, old, body) if is_patch else body
-        warnings[:] = check_and_prune(info, new)
+        if is_patch:
+            warnings[:] = check_and_prune(info, new)
         metadata = new["metadata"]
         expected = {field: metadata[field] for field in ("resourceVersion", "uid") if metadata.get(field)}
         containers = (new.get("spec") or {}).get("ephemeralContainers") or []
