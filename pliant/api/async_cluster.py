@@ -153,7 +153,7 @@ async def submit_input(access: ClusterAccess, loaded: LoadedSource, *, replace: 
         async with access.connect() as target:
             check_jobs_and_plans(manifests, registry, target.default_namespace)
             if isinstance(access, TemporaryClusterAccess):
-                await LocalObjectCreator(target.client, registry, access.namespace).create_namespaces(manifests)
+                await LocalObjectCreator(target.client, registry, access.namespace).create_prerequisites(manifests)
             jobs = await ManifestSubmitter(target, ReplacePolicy(replaces_active=replace)).submit(manifests)
     return [AsyncJobHandle(access, job) for job in jobs]
 

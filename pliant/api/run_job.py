@@ -125,7 +125,7 @@ class JobRun:
     async def _create_jobs(
         self, target: ClusterTarget, registry: KindRegistry, manifests: list[Manifest]
     ) -> list[dict[str, Any]]:
-        await LocalObjectCreator(target.client, registry, self._access.namespace).create_namespaces(manifests)
+        await LocalObjectCreator(target.client, registry, self._access.namespace).create_prerequisites(manifests)
         policy = ReplacePolicy(replaces_finished=True, replaces_active=self._request.replaces_active)
         self._created = await ManifestSubmitter(target, policy).submit(manifests)
         return [dict(created.raw) for created in self._created]

@@ -73,6 +73,11 @@ async def test_objects_may_live_in_namespaces_that_nobody_made() -> None:
     assert shown.verdict.exit_code == 0
 
 
+async def test_pods_may_use_service_accounts_that_nobody_made() -> None:
+    shown = await run_on(ToyNode(), JOB.replace("containers:", "serviceAccountName: trainer\n          containers:"))
+    assert shown.verdict.exit_code == 0
+
+
 async def test_jobs_are_created_after_what_they_need() -> None:
     needs = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: code}\ndata: {a: b}\n"
     shown = await run_on(ToyNode(), f"{JOB}---\n{needs}")

@@ -18,6 +18,7 @@ from pliant.cli.output.live_view import MIN_REPAINT_INTERVAL_SECONDS, LiveRunVie
 from pliant.cli.output.progress import TrainingProgress
 from pliant.cli.output.run_view import PlainRunView, RunOutputOptions
 from pliant.cli.output.status_area import render_group_line, render_status_area
+from pliant.model.messages import MessageReason, message
 from tests.builders import saying
 from tests.cli.screen import seen
 
@@ -60,6 +61,19 @@ async def test_a_phase_is_told_once_on_the_standard_error() -> None:
     assert err.getvalue().splitlines() == [
         "[0.0s] demo: Pending, worker 0/2 (waiting)",
         "[0.0s] demo: Running, worker 2/2",
+    ]
+
+
+async def test_what_cannot_be_created_is_told_although_the_phase_stays() -> None:
+    view, _, err = plain_view()
+    view.show_group_status([line("Pending", running=0)])
+    refused = message(MessageReason.FAILED_CREATE, object="demo-worker-0", error="forbidden")
+    for _ in range(2):
+        view.show_group_status([replace(line("Pending", running=0), message=refused)])
+    view.close()
+    assert err.getvalue().splitlines() == [
+        "[0.0s] demo: Pending, worker 0/2",
+        "[0.0s] demo: Pending, worker 0/2 (cannot create demo-worker-0: forbidden)",
     ]
 
 

@@ -14,7 +14,7 @@ from pliant.embedded.schema.rules.pending import register_verified_schema
 from pliant.errors import AlreadyExists, ApiError
 from pliant.frontends.frontend import Frontend, required_crds
 from pliant.kube.client import KubeClient
-from pliant.kube.resources import CRDS, NAMESPACES, Resource
+from pliant.kube.resources import CRDS, NAMESPACES, SERVICE_ACCOUNTS, Resource
 from pliant.plugins.registry import registered_kinds
 
 
@@ -67,14 +67,19 @@ class LocalObjectCreator:
     async def create_and_return_jobs(self, manifests: list[Manifest]) -> list[dict[str, Any]]:
         """Create all objects, jobs last; return the jobs as the API server stored them."""
         ordered = sorted(manifests, key=creation_sort_key)
-        await self.create_namespaces(ordered)
+        await self.create_prerequisites(ordered)
         created = [(manifest, await self._create(manifest)) for manifest in ordered]
         return [obj for manifest, obj in created if frontend_of(manifest)]
 
-    async def create_namespaces(self, manifests: list[Manifest]) -> None:
-        """Create the namespaces that objects use and no manifest defines."""
+    async def create_prerequisites(self, manifests: list[Manifest]) -> None:
+        """Create the namespaces and the service accounts that objects use and no manifest defines.
+
+        These service accounts have no rights; API servers reject pods whose account does not exist.
+        """
         for namespace in dict.fromkeys(self._undefined_namespaces(manifests)):
-            await self._ensure_namespace(namespace)
+            await self._create_if_absent(NAMESPACES, None, namespace)
+        for namespace, account in dict.fromkeys(self._undefined_service_accounts(manifests)):
+            await self._create_if_absent(SERVICE_ACCOUNTS, namespace, account)
 
     async def _create(self, manifest: Manifest) -> dict[str, Any]:
         kind = self._catalog.find_kind(manifest.api_version, manifest.kind)
@@ -95,10 +100,30 @@ class LocalObjectCreator:
             if kind is not None and kind.namespaced and namespace not in defined:
                 yield namespace
 
-    async def _ensure_namespace(self, name: str) -> None:
+    def _undefined_service_accounts(self, manifests: list[Manifest]) -> Iterator[tuple[str, str]]:
+        """Yield namespace and name of the service accounts that pod templates use and no manifest defines."""
+        accounts = [manifest for manifest in manifests if manifest.kind == SERVICE_ACCOUNTS.kind]
+        defined = {(manifest.namespace or self._namespace, manifest.name) for manifest in accounts}
+        for manifest in manifests:
+            namespace = manifest.namespace or self._namespace
+            used = ((namespace, account) for account in _service_accounts_in(manifest.raw))
+            yield from (each for each in used if each not in defined)
+
+    async def _create_if_absent(self, resource: Resource, namespace: str | None, name: str) -> None:
         with suppress(AlreadyExists):
-            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-            await self._client.create(NAMESPACES, None, body)
+            body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}}
+            await self._client.create(resource, namespace, body)
+
+
+def _service_accounts_in(value: Any) -> Iterator[str]:
+    """Yield the names of the service accounts of all pod specs in an object."""
+    if isinstance(value, dict):
+        account = value.get("serviceAccountName") or value.get("serviceAccount")
+        if isinstance(value.get("containers"), list) and isinstance(account, str):
+            yield account
+    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for child in children:
+        yield from _service_accounts_in(child)
 
 
 def creation_sort_key(manifest: Manifest) -> int:

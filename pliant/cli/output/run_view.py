@@ -12,6 +12,7 @@ from pliant.cli.durations import format_duration
 from pliant.cli.local.run_state import GroupStatusLine
 from pliant.cli.output.streams import redirect_to_devnull
 from pliant.model.english import render
+from pliant.model.messages import MessageReason
 from pliant.model.state import FINAL_PHASES, JobPhase
 
 
@@ -65,9 +66,10 @@ class PlainRunView:
         for job in jobs:
             own = [group for group in groups if group.job == job]
             phase = own[0].phase
-            # Every restart and every replica that failed for good is shown, though the phase stays the same.
-            restart = render(own[0].message) if phase == JobPhase.RESTARTING else ""
-            status = f"{phase} {sum(group.failed for group in own)} {restart}"
+            # Every restart, every replica that failed for good, and what cannot be created is shown, though the phase
+            # stays the same.
+            is_shown = phase == JobPhase.RESTARTING or own[0].message.reason == MessageReason.FAILED_CREATE
+            status = f"{phase} {sum(group.failed for group in own)} {render(own[0].message) if is_shown else ''}"
             is_result = len(jobs) == 1 and phase in FINAL_PHASES
             if self._shown_phases.get(job) != status and not is_result:
                 self._shown_phases[job] = status
