@@ -332,8 +332,9 @@ def test_only_retained_keys_of_a_wrong_format_are_a_bad_request() -> None:
         apply_patch(STRATEGIC_MERGE_PATCH, POD, {"spec": {"$retainKeys": ["volumes"], "nodeName": "n"}})
 
 
-def test_an_unknown_directive_is_ignored() -> None:
-    assert apply_patch(STRATEGIC_MERGE_PATCH, POD, {"spec": {"$whatever": 1}}) == POD
+def test_an_unknown_directive_is_an_unknown_field() -> None:
+    patched = apply_patch(STRATEGIC_MERGE_PATCH, POD, {"spec": {"$whatever": 1}})
+    assert patched == {**POD, "spec": {**POD["spec"], "$whatever": 1}}
 
 
 DIRECTIVES = st.sampled_from(

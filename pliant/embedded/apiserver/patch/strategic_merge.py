@@ -31,7 +31,7 @@ def _merge_object(target: Object, patch: Object, definition: str) -> Object:
         return _replace_object(patch)
     result = {name: deep_copy(value) for name, value in _retained_fields(target, patch).items()}
     for name, value in patch.items():
-        if name.startswith("$"):
+        if name.startswith((_ORDER, _DELETE)) or name == "$retainKeys":
             _require_directive(name, value)
             continue
         if definition == _RAW_OBJECT and isinstance(value, dict | list) and type(value) is type(result.get(name)):
@@ -79,7 +79,7 @@ def _retained_fields(target: Object, patch: Object) -> Object:
 
 
 def _require_directive(name: str, value: Any) -> None:
-    """Raise an error for an order that is not a list; API servers ignore unknown directives."""
+    """Raise an error for an order that is not a list; unknown directives are unknown fields."""
     if name.startswith(_ORDER) and not isinstance(value, list):
         raise unexpected_error("invalid patch format of setElementOrder list")
 

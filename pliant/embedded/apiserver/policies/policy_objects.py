@@ -142,8 +142,9 @@ def _find_annotation_errors(
         yield invalid_field("spec.auditAnnotations", list(annotations), detail)
     for index, annotation in enumerate(annotations):
         path, key = f"spec.auditAnnotations[{index}]", annotation.get("key") or ""
-        if problem := qualified_name_problem(f"{policy_name}/{key}"):
-            yield invalid_field(f"{path}.key", key, problem)
+        qualified = f"{policy_name}/{key}"
+        if problem := qualified_name_problem(qualified):
+            yield invalid_field(f"{path}.key", qualified, problem)
         if len((annotation.get("valueExpression") or "").encode()) > _MAX_ANNOTATION_BYTES:
             yield required_field(f"{path}.valueExpression", f"must not exceed {_MAX_ANNOTATION_BYTES} bytes in length")
         else:
@@ -188,9 +189,10 @@ def _check_validation(scope: PolicyScope, validation: Mapping[str, Any], path: s
 def _check(
     scope: PolicyScope, owner: Mapping[str, Any], path: str, *allowed: Type, has_authorizer: bool = True
 ) -> Iterator[FieldError]:
-    source = owner.get(path.rpartition(".")[2]) or ""
+    field = path.rpartition(".")[2]
+    source = owner.get(field) or ""
     if not source.strip():
-        yield required_field(path)
+        yield required_field(path, "" if path.startswith("spec.matchConditions") else f"{field} is not specified")
         return
     program = scope.compile(source, *allowed, has_authorizer=has_authorizer)
     if isinstance(program, str):
