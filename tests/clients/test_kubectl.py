@@ -30,7 +30,7 @@ CHECKS: dict[str, Callable[[Kubectl], None]] = {
     "`apply --prune -l`, `--prune-allowlist`": objects.apply_and_prune,
     "`apply --prune --applyset`": objects.apply_and_prune_a_set,
     "`apply` of an unknown kind is refused as by Kubernetes": objects.refuse_an_unknown_kind,
-    "`apply`, `create`, `delete` of an unsupported kind say what to use instead": objects.refuse_an_unsupported_kind,
+    "`apply`, `create` of an unsupported kind say what to use instead": objects.refuse_an_unsupported_kind,
     "`apply --validate=strict`, `warn`, `ignore`": objects.validate_fields,
     "`apply -k`": objects.apply_a_kustomization,
     "`apply view-last-applied`, `set-last-applied`": objects.show_what_was_applied,

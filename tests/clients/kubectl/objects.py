@@ -62,9 +62,11 @@ def refuse_an_unknown_kind(kubectl: Kubectl) -> None:
 
 def refuse_an_unsupported_kind(kubectl: Kubectl) -> None:
     stateful_set = manifest({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "a"}, "spec": {}})
-    for words in (("apply",), ("apply", "--server-side"), ("create",), ("diff",), ("delete",)):
+    for words in (("apply",), ("apply", "--server-side"), ("create",), ("diff",)):
         error = kubectl.error(*words, "-f", "-", stdin=stateful_set)
         assert "StatefulSet is not supported by the embedded cluster: no controller runs it" in error, words
+    assert 'statefulsets.apps "a" not found' in kubectl.error("delete", "-f", "-", stdin=stateful_set)
+    kubectl("delete", "--ignore-not-found", "-f", "-", stdin=stateful_set)
     ingress = kubectl.error("create", "ingress", "none", "--rule=a.org/*=a:80")
     assert "error: failed to create ingress: Ingress is not supported by the embedded cluster" in ingress
     cron_job = kubectl.error("create", "cronjob", "none", "--image=none", "--schedule=* * * * *")
