@@ -28,6 +28,7 @@ from pliant.embedded.apiserver.http.responses import (
 )
 from pliant.embedded.storage.store import Store, Transaction
 from pliant.embedded.storage.stored_objects import StoredObject
+from pliant.errors import ApiError
 from pliant.kube.transport.base import Reply
 from pliant.runtime.clock import Clock
 
@@ -56,7 +57,10 @@ async def delete_object(store: Store, info: RequestInfo, plugins: AdmissionPlugi
 
 
 async def delete_collection(store: Store, info: RequestInfo, plugins: AdmissionPlugins, clock: Clock) -> Reply:
-    """Delete every selected object, and return a list of them as they were before."""
+    """Delete every selected object, and return a list of them as they were before.
+
+    What was deleted before an error stays deleted, as in API servers.
+    """
     selection = ObjectFilter.from_request(info)
     validate_list_options(info)
     options = parse_delete_options(info, _decode_options_body(info))
@@ -65,18 +69,23 @@ async def delete_collection(store: Store, info: RequestInfo, plugins: AdmissionP
     selected = [record for record in records if selection.matches(record)]
     warnings: list[str] = []
 
-    def delete_selected(transaction: Transaction) -> list[StoredObject]:
-        deleted = []
+    def delete_selected(transaction: Transaction) -> tuple[list[StoredObject], ApiError | None]:
+        deleted: list[StoredObject] = []
         for record in selected:
             current = transaction.get(record.key)
             if current is not None and current.uid == record.uid and current.key.name not in _undeletable_names(info):
-                require_deletable(info, current, options)
-                _validate_deletion(plugins, info, transaction, current, warnings)
+                try:
+                    require_deletable(info, current, options)
+                    _validate_deletion(plugins, info, transaction, current, warnings)
+                except ApiError as error:
+                    return deleted, error
                 remove_or_mark_terminating(transaction, current, options, clock.now())
                 deleted.append(record)
-        return deleted
+        return deleted, None
 
-    deleted = await store.run_transaction(delete_selected, dry_run=options.is_dry_run)
+    deleted, error = await store.run_transaction(delete_selected, dry_run=options.is_dry_run)
+    if error is not None:
+        raise error
     metadata = {"resourceVersion": str(version)}  # that of the list: a watch from there sees the deletions
     body = b"".join(encode_list_chunks(info.kind, deleted, metadata))
     return Reply(status=200, body=body, headers=warning_headers(warnings))
