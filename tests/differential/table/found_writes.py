@@ -10,6 +10,8 @@ from tests.differential.steps import A, Step
 _MAPS = f"{A}/configmaps"
 _PODS = f"{A}/pods"
 _QUOTAS = f"{A}/resourcequotas"
+_SECRETS = f"{A}/secrets"
+_REVISIONS = "/apis/apps/v1/namespaces/{run}-a/controllerrevisions"
 _GADGETS = "/apis/example.org/v1/namespaces/{run}-a/gadgets"
 _DEPLOYMENTS = "/apis/apps/v1/namespaces/{run}-a/deployments"
 _TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
@@ -59,6 +61,53 @@ SEQUENCES: dict[str, list[Step]] = {
         Step("POST", _MAPS, {"metadata": {"name": "one", "selfLink": "/x"}}),
         _patch(f"{_MAPS}/one", {"metadata": {"selfLink": "/x"}}, dryRun="All"),
         Step("PUT", f"{_MAPS}/one", {"metadata": {"name": "one", "selfLink": "/x"}}, query={"dryRun": "All"}),
+    ],
+    "a collection is deleted up to the first error": [
+        *(Step("POST", _MAPS, {"metadata": {"name": name}}) for name in ("two", "one")),
+        Step("GET", _MAPS),
+        Step("DELETE", _MAPS, {"preconditions": {"resourceVersion": "{version}"}}),
+        Step("GET", f"{_MAPS}/one"),
+        Step("GET", f"{_MAPS}/two"),
+    ],
+    "empty maps of bytes of immutable objects": [
+        step
+        for path, kind in ((_MAPS, "ConfigMap"), (_SECRETS, "Secret"))
+        for step in (
+            Step("POST", path, {"metadata": {"name": "one"}, "immutable": True}),
+            _patch(f"{path}/one", {"data": {}}),
+            _patch(f"{path}/one", {"binaryData": {}}, STRATEGIC_MERGE_PATCH),
+            _patch(f"{path}/one", {"data": {}, "immutable": False}),
+            Step("PUT", f"{path}/one", {"metadata": {"name": "one"}, "immutable": True, "data": {}}),
+            _apply(f"{path}/one", {"apiVersion": "v1", "kind": kind, "metadata": {"name": "one"}, "data": {}}),
+            _apply(f"{path}/one", {"apiVersion": "v1", "kind": kind, "metadata": {"name": "one"}, "data": None}),
+        )
+    ],
+    "dry runs of statuses and applies show links": [
+        Step("POST", _DEPLOYMENTS, _DEPLOYMENT),
+        _patch(f"{_DEPLOYMENTS}/one/status", {"metadata": {"selfLink": "/x"}}, dryRun="All"),
+        Step("POST", _MAPS, {"metadata": {"name": "one", "selfLink": "/x"}}, {"dryRun": "All"}),
+        _apply(
+            f"{_MAPS}/one",
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one", "selfLink": "/x"}},
+            dryRun="All",
+        ),
+    ],
+    "a status of a custom object with another UID": [
+        Step("POST", _GADGETS, _gadget(spec={"size": 1})),
+        _patch(f"{_GADGETS}/one/status", {"metadata": {"uid": "x"}}),
+        Step("PUT", f"{_GADGETS}/one/status", {**_gadget(), "metadata": {"name": "one", "uid": "x"}}),
+    ],
+    "applied numbers in objects of any type": [
+        _apply(
+            f"{_REVISIONS}/one",
+            {
+                "apiVersion": "apps/v1",
+                "kind": "ControllerRevision",
+                "metadata": {"name": "one"},
+                "data": {"a": 2**63, "b": 2.0, "c": 1.5},
+                "revision": 1,
+            },
+        )
     ],
     "statuses are written with metadata": [
         Step("POST", _DEPLOYMENTS, _DEPLOYMENT),

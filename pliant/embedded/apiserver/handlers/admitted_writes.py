@@ -100,7 +100,7 @@ class AdmittedWriter:
         for field in (*OVERWRITTEN_METADATA, "resourceVersion"):
             metadata.pop(field, None)
         metadata |= self._identities.new_metadata()
-        drop_unset_metadata(metadata)
+        drop_unset_metadata(metadata, keeps_self_link=transaction.is_dry_run)
         if kind.has_generation:
             metadata["generation"] = 1
         if kind.has_status:

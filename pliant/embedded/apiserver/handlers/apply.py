@@ -12,7 +12,7 @@ from pliant.embedded.apiserver.handlers.preconditions import (
     require_active_namespace,
     require_preconditions,
 )
-from pliant.embedded.apiserver.handlers.protected_fields import restore_protected_fields
+from pliant.embedded.apiserver.handlers.protected_fields import restore_protected_fields, written_empty_bytes
 from pliant.embedded.apiserver.handlers.write_checks import (
     read_custom_object,
     read_whole_numbers,
@@ -106,13 +106,15 @@ class ObjectApplier:
     ) -> StoredObject:
         old = info.kind.to_served(current.decode())
         new, managed_fields = apply_request.merge_into(old)
+        empty = written_empty_bytes(info.kind, new)
         _read_merged(info, apply_request.desired, new)
+        new |= empty
         found = require_preconditions(info, old, new, allow_unconditional=True)
         uid = new["metadata"].get("uid")
         new = restore_protected_fields(info, old, new)
         if managed_fields or "managedFields" in old["metadata"]:
             new["metadata"] = {**new["metadata"], "managedFields": managed_fields}
-        if found and not info.subresource:
+        if found and uid and not info.subresource:
             new["metadata"]["uid"] = uid
         return self._writer.replace(transaction, info, Replacement(current, old, new, found), warnings, to_admitted)
 
@@ -130,7 +132,10 @@ def _check_configuration(info: RequestInfo, desired: Object) -> None:
     metadata = desired.get("metadata")
     if isinstance(metadata, dict) and isinstance(metadata.get("managedFields"), list):
         raise errors.bad_request("metadata.managedFields must be nil")
-    read_whole_numbers(info, desired)
+    try:
+        read_whole_numbers(info, desired)
+    except TypeMismatch as error:
+        raise errors.unexpected_error(f"failed to read the configuration: {error}") from None
     problems = list(find_type_problems(desired, merge_schema(kind), is_builtin=not kind.is_custom))
     if not problems and kind.schema is not None:
         unknown = kind.schema.prune(desired, keep_nulls=True)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pliant.embedded.apiserver.admission.admission import CRDS_RESOURCE_KEY
 from pliant.embedded.apiserver.handlers.object_lifecycle import NAMESPACES_RESOURCE_KEY
-from pliant.embedded.apiserver.handlers.protected_fields import find_changed_ephemeral_containers
+from pliant.embedded.apiserver.handlers.protected_fields import (
+    find_changed_ephemeral_containers,
+    take_written_empty_bytes,
+)
 from pliant.embedded.apiserver.http import errors
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.registry.kinds import Kind
@@ -67,7 +70,10 @@ def require_preconditions(
         raise invalid_error(info.kind.plural, info.kind.group, info.name, [error])
     if version and str(version) != old["metadata"]["resourceVersion"]:
         raise errors.conflict(info.kind, info.name)
-    found = [errors.invalid_field("metadata.uid", uid, "field is immutable")] if uid and uid != old_uid else []
+    found = []
+    if uid and uid != old_uid and not (info.kind.is_custom and info.subresource == "status"):
+        found.append(errors.invalid_field("metadata.uid", uid, "field is immutable"))
+    found += take_written_empty_bytes(info, old, new)
     return [*found, *find_changed_ephemeral_containers(info, old, new)]
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from pliant.embedded.apiserver.admission.validation.configuration import IMMUTABLE_MESSAGE
 from pliant.embedded.apiserver.admission.validation.pod_update import FORBIDDEN_POD_UPDATE_MESSAGE
 from pliant.embedded.apiserver.handlers.object_lifecycle import NAMESPACES_RESOURCE_KEY, PODS_RESOURCE_KEY
 from pliant.embedded.apiserver.http import errors
 from pliant.embedded.apiserver.http.request_info import RequestInfo
+from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.schema import FieldError
 from pliant.embedded.storage.stored_objects import Object
 
 _SERVER_OWNED_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 OVERWRITTEN_METADATA = tuple(field for field in _SERVER_OWNED_METADATA if field != "generation")
 _OMIT_EMPTY_METADATA = ("generateName", "labels", "annotations", "finalizers", "ownerReferences")
+_BYTES_FIELDS = {"/configmaps": "binaryData", "/secrets": "data"}
 _REFUSED_METADATA = ("deletionTimestamp", "deletionGracePeriodSeconds")
 """Fields of `_SERVER_OWNED_METADATA` of which a change is an error; other ones are restored."""
 _METADATA_WRITABLE_BY_STATUS = ("generateName", "labels", "annotations", "finalizers", "ownerReferences")
@@ -37,6 +40,8 @@ def restore_protected_fields(info: RequestInfo, old: Object, new: Object) -> Obj
         result = {field: value for field, value in old.items() if field != "status"}
         if info.kind.resource_key in _WRITABLE_BY_STATUS:
             result["metadata"] = _with_written_metadata(old["metadata"], new["metadata"], info.kind.resource_key)
+            if info.is_dry_run and new["metadata"].get("selfLink"):
+                result["metadata"]["selfLink"] = new["metadata"]["selfLink"]
         return {**result, "status": new["status"]} if "status" in new else result
     if info.kind.has_status:
         new.pop("status", None)
@@ -75,6 +80,25 @@ def find_changed_ephemeral_containers(info: RequestInfo, old: Object, new: Objec
     if any(len(spec.get(group) or ()) != len(old["spec"].get(group) or ()) for group in groups):
         return []
     return [errors.forbidden_field("spec", FORBIDDEN_POD_UPDATE_MESSAGE)]
+
+
+def written_empty_bytes(kind: Kind, obj: Object) -> Object:
+    """Return the empty map of bytes of a ConfigMap or Secret, which is a change of an immutable one without any."""
+    field = _BYTES_FIELDS.get(kind.resource_key, "")
+    return {field: {}} if field and obj.get(field) == {} else {}
+
+
+def take_written_empty_bytes(info: RequestInfo, old: Object, new: Object) -> list[FieldError]:
+    """Remove the empty map of bytes of a ConfigMap or Secret; return its error if the old one is immutable without any.
+
+    API servers compare it with what they stored, which is no map.
+    """
+    field = _BYTES_FIELDS.get(info.kind.resource_key, "")
+    if not field or new.get(field) != {}:
+        return []
+    del new[field]
+    is_refused = old.get("immutable") and field not in old
+    return [errors.forbidden_field(field, IMMUTABLE_MESSAGE)] if is_refused else []
 
 
 def _restore_ephemeral_containers(old: Object, spec: Object) -> None:

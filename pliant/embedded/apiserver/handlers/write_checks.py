@@ -7,6 +7,7 @@ from typing import Any
 
 from pliant.embedded.apiserver.handlers.crd_schema_fields import prune_crd_schemas
 from pliant.embedded.apiserver.handlers.object_lifecycle import CRDS_RESOURCE_KEY
+from pliant.embedded.apiserver.handlers.protected_fields import written_empty_bytes
 from pliant.embedded.apiserver.http import errors
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.patch.server_side_apply import is_apply_patch
@@ -64,9 +65,11 @@ def check_and_prune(info: RequestInfo, obj: Object) -> list[str]:
     """Check type and name of an object, remove unknown fields, and return the warnings about them."""
     kind, is_patch = info.kind, info.request.method == "PATCH"
     _check_type(info, obj)
-    empty_lists = written_empty_lists(kind.api_version, kind.kind, obj)
+    empty = written_empty_lists(kind.api_version, kind.kind, obj)
+    if info.name:
+        empty |= written_empty_bytes(kind, obj)
     read_typed(info, obj)
-    obj |= empty_lists
+    obj |= empty
     if obj.get("metadata") is None:
         obj["metadata"] = {}
     metadata = obj["metadata"]
@@ -179,8 +182,8 @@ def read_embedded_resources(kind: Kind, obj: Object) -> None:
 
 
 def read_whole_numbers(info: RequestInfo, obj: Object) -> None:
-    """Replace whole numbers with a fraction in a custom object by integers, as Go writes them."""
-    if info.kind.is_custom and _UNUSUAL_NUMBER.search(info.request.body):
+    """Replace whole numbers with a fraction in a custom or applied object by integers, as Go writes them."""
+    if _UNUSUAL_NUMBER.search(info.request.body):
         _convert_whole_numbers(obj)
 
 

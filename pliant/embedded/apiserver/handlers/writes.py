@@ -40,6 +40,7 @@ class ObjectWriter:
         validate_write_options(info)
         obj = decode_object_body(info.request)
         warnings = check_and_prune(info, obj)
+        obj["metadata"].pop("selfLink", None)  # which other dry runs show
         add_first_manager(info, obj, self._clock.now())
 
         def add(transaction: Transaction) -> StoredObject:
@@ -143,6 +144,6 @@ class ObjectWriter:
         found = require_preconditions(info, old, new, allow_unconditional=allow_missing_resource_version)
         uid = new["metadata"].get("uid")
         new = with_updated_managed_fields(info, old, restore_protected_fields(info, old, new), self._clock.now())
-        if found and not info.subresource:  # the validators also see the UID that is refused
+        if found and uid and not info.subresource:  # the validators also see the UID that is refused
             new["metadata"]["uid"] = uid
         return self._writer.replace(transaction, info, Replacement(current, old, new, found), warnings, to_admitted)

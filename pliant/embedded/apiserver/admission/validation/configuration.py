@@ -16,7 +16,7 @@ from pliant.embedded.schema.metadata import config_key_problem
 from pliant.embedded.storage.stored_objects import Object
 
 MAX_CONFIG_BYTES: Final = 1024 * 1024  # of the values of a ConfigMap or Secret
-_IMMUTABLE_MESSAGE: Final = "field is immutable when `immutable` is set"
+IMMUTABLE_MESSAGE: Final = "field is immutable when `immutable` is set"
 _ACCOUNT_ANNOTATION: Final = "kubernetes.io/service-account.name"
 _REQUIRED_SECRET_KEYS: Final = {
     "kubernetes.io/dockercfg": (".dockercfg",),
@@ -41,10 +41,10 @@ def _validate_immutable(obj: Object, old: Object | None, *fields: str) -> Iterat
     if old is None or not old.get("immutable"):
         return
     if not obj.get("immutable"):
-        yield forbidden_field("immutable", _IMMUTABLE_MESSAGE)
+        yield forbidden_field("immutable", IMMUTABLE_MESSAGE)
     for field in fields:
         if obj.get(field) != old.get(field):
-            yield forbidden_field(field, _IMMUTABLE_MESSAGE)
+            yield forbidden_field(field, IMMUTABLE_MESSAGE)
 
 
 def _validate_keys(obj: Object) -> Iterator[FieldError]:
