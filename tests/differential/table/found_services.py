@@ -22,6 +22,10 @@ def _patch(media: str = MERGE_PATCH, **spec: Any) -> Step:
     return Step("PATCH", _ONE, {"spec": spec}, media=media)
 
 
+def _replace(**spec: Any) -> Step:
+    return Step("PUT", _ONE, {"metadata": {"name": "one"}, "spec": {"ports": [{"port": 80}], **spec}})
+
+
 def _status(**status: Any) -> Step:
     return Step("PATCH", f"{_ONE}/status", {"status": status}, media=MERGE_PATCH)
 
@@ -100,5 +104,11 @@ SEQUENCES: dict[str, list[Step]] = {
         _create_slice(ports=[{"name": "a", "appProtocol": "a b"}, {"name": "a", "protocol": "x"}]),
         Step("POST", _SLICES, {"metadata": {"name": "one"}, "addressType": "IPv6", "ports": [{"name": "all"}]}),
         Step("GET", _SLICES, accept=TABLE),
+    ],
+    "node ports of a load balancer that needs none": [
+        _create(type="NodePort"),
+        _replace(type="LoadBalancer", allocateLoadBalancerNodePorts=False),
+        _replace(type="LoadBalancer"),
+        _replace(type="NodePort"),
     ],
 }

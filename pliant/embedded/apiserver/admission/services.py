@@ -48,10 +48,15 @@ def keep_allocated_values(spec: Object, before: Object) -> None:
         for field in ("clusterIP", "clusterIPs"):
             if not spec.get(field) and before.get(field):
                 spec[field] = before[field]
-    if spec.get("type") in EXTERNAL_TYPES and before.get("type") in EXTERNAL_TYPES:
+    if _needs_node_ports(spec) and _needs_node_ports(before):
         _keep_node_ports(spec, before)
     if needs_health_check(spec) and needs_health_check(before) and before.get("healthCheckNodePort"):
         spec.setdefault("healthCheckNodePort", before["healthCheckNodePort"])
+
+
+def _needs_node_ports(spec: Object) -> bool:
+    is_balanced = spec.get("type") == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts", True)
+    return spec.get("type") == "NodePort" or bool(is_balanced)
 
 
 def _keep_node_ports(spec: Object, before: Object) -> None:
