@@ -45,6 +45,7 @@ async def bind_pod(store: Store, info: RequestInfo, plugins: AdmissionPlugins, c
     def bind(transaction: Transaction) -> None:
         _require_namespace(transaction, info)
         _check_binding(name, given, target)
+        plugins.validate(info, transaction, Operation.CREATE, obj=body)
         current = transaction.get(ObjectKey(PODS_RESOURCE_KEY, info.namespace, name))
         if current is None:
             raise not_found(info.kind, name)
@@ -58,7 +59,6 @@ async def bind_pod(store: Store, info: RequestInfo, plugins: AdmissionPlugins, c
         if pod["spec"].get("schedulingGates"):
             detail = f"pod {name} has non-empty .spec.schedulingGates"
             raise conflict(info.kind, name, detail, subresource_suffix="/binding")
-        plugins.validate(info, transaction, Operation.CREATE, obj=body)
         pod["spec"]["nodeName"] = node
         (pod.get("status") or {}).pop("nominatedNodeName", None)
         _set_condition(pod, "PodScheduled", format_timestamp(clock.now()))
@@ -98,8 +98,8 @@ async def evict_pod(store: Store, info: RequestInfo, plugins: AdmissionPlugins, 
 
     def evict(transaction: Transaction) -> None:
         _require_namespace(transaction, info)
-        current = info.require_stored_object(transaction)
         plugins.validate(info, transaction, Operation.CREATE, obj=body)
+        current = info.require_stored_object(transaction)
         require_deletable(info, current, options)
         pod = current.decode()
         _require_disruption_allowed(transaction, current, pod)
