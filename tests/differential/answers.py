@@ -114,7 +114,8 @@ def _normalize_table(table: dict[str, Any]) -> dict[str, Any]:
     rows = [
         [[_without_age(cell) for cell in row["cells"]], sorted(row.get("object") or ())]
         for row in table.get("rows") or ()
-        if not _REPAIR_CONTROLLERS & set(map(str, row["cells"]))
+        # The source is the component, or the component and its host.
+        if not any(str(cell).partition(",")[0] in _REPAIR_CONTROLLERS for cell in row["cells"])
     ]
     return {"columns": columns, "rows": rows}
 
