@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from typing import Any
 
 from pliant.embedded.apiserver.admission.disruption_budgets import INVALID_PERCENT_MESSAGE
 from pliant.embedded.apiserver.admission.pod_templates import (
@@ -117,7 +117,7 @@ def _validate_strategy(strategy: Object) -> Iterator[FieldError]:
     unavailable = rolling_update["maxUnavailable"]
     if _number(unavailable) == 0 and _number(rolling_update["maxSurge"]) == 0:
         yield invalid_field(f"{path}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0")
-    if isinstance(unavailable, str) and (_number(unavailable) or 0) > 100:
+    if isinstance(unavailable, str) and _is_percent(unavailable) and _number(unavailable) > 100:
         yield invalid_field(f"{path}.maxUnavailable", unavailable, "must not be greater than 100%")
 
 
@@ -125,11 +125,12 @@ def _is_percent(value: str) -> bool:
     return value.endswith("%") and value.removesuffix("%").isdecimal() and value.isascii()
 
 
-def _number(value: Any) -> int | None:
-    """Return the number of an integer or a percentage; None if it is neither."""
+def _number(value: int | str) -> int:
+    """Return the number of an integer, a percentage or a text; 0 if the text is no number."""
     if isinstance(value, int):
         return value
-    return int(value.removesuffix("%")) if _is_percent(value) else None
+    digits = value.removesuffix("%") if _is_percent(value) else value
+    return int(digits) if re.fullmatch("[+-]?[0-9]+", digits) else 0
 
 
 def _validate_collisions(deployment: Object, old: Object) -> list[FieldError]:
