@@ -134,4 +134,23 @@ SEQUENCES: dict[str, list[Step]] = {
             {"metadata": {"name": "w", "deletionTimestamp": "2000-01-01T00:00:00Z"}, "spec": _replicated({})},
         ),
     ],
+    "a surge that is a text": [
+        _workload("deployments", {"strategy": {"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}})
+        for surge, unavailable in (("\u00e4", 0), ("0", "0%"), ("5", 0), ("101", "101"), ("", "101%"))
+    ],
+    "jobs of other controllers": [
+        _workload("jobs", {"managedBy": name})
+        for name in ("", "a", "a/", "/a", "A/b", "a/b c", "a/b?c", "\u00e4" * 40, "a.b/c/d")
+    ],
+    "a status written without a finalizer": [
+        _apply(_replicated({}), finalizers=["example.org/a"]),
+        Step(
+            "PUT",
+            f"{_APPS}/deployments/w/status",
+            {"metadata": {"name": "w"}, "spec": _replicated({}), "status": {}},
+            query={"fieldManager": "bob"},
+        ),
+        _apply(_replicated({}), finalizers=["example.org/a"]),
+        Step("GET", f"{_APPS}/deployments/w"),
+    ],
 }

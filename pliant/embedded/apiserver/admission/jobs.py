@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,10 +17,11 @@ from pliant.embedded.apiserver.admission.pod_templates import (
     validate_template,
 )
 from pliant.embedded.apiserver.admission.validation.label_selectors import validate_label_selector
+from pliant.embedded.apiserver.admission.validation.names import validate_name
 from pliant.embedded.apiserver.http.errors import invalid_field, required_field, unsupported_value
 from pliant.embedded.schema import FieldError, deep_copy
 from pliant.embedded.schema.field_errors import FieldErrorType
-from pliant.embedded.schema.metadata import DNS_LABEL_RULE, name_problem, qualified_name_problem, validate_metadata
+from pliant.embedded.schema.metadata import DNS_LABEL_RULE, name_problem, validate_metadata
 from pliant.embedded.storage.stored_objects import Object
 
 JOBS_RESOURCE_KEY = "batch/jobs"
@@ -33,6 +35,7 @@ _MAX_INDEXED = 100_000
 _MANY_COMPLETIONS = 100_000
 _MAX_OF_MANY = 10_000
 _MAX_MANAGED_BY_BYTES = 63
+_URL_PATH = re.compile(r"[A-Za-z0-9/._~%!$&'()*+,;=:-]+")
 _POD_REPLACEMENT_POLICIES = ("Failed", "TerminatingOrFailed")
 _IMMUTABLE_FIELDS = (
     *("selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"),
@@ -133,15 +136,18 @@ def _validate_generated_selector(job: Object, old: Object | None) -> Iterator[Fi
 def _validate_managed_by(managed_by: Any) -> Iterator[FieldError]:
     if managed_by is None:
         return
-    domain, slash, name = managed_by.partition("/")
-    if not slash or not domain or not name:
-        detail = 'must be a domain-prefixed path (such as "acme.io/foo")'
-        yield invalid_field("spec.managedBy", managed_by, detail)
-    elif problem := qualified_name_problem(managed_by):
-        yield invalid_field("spec.managedBy", managed_by, problem)
-    if len(managed_by) > _MAX_MANAGED_BY_BYTES:
+    path, (domain, _, name) = "spec.managedBy", managed_by.partition("/")
+    if not managed_by:
+        yield required_field(path)
+    elif not domain or not name:
+        yield invalid_field(path, managed_by, 'must be a domain-prefixed path (such as "acme.io/foo")')
+    else:
+        yield from validate_name(path, domain)
+        if not _URL_PATH.fullmatch(name):
+            yield invalid_field(path, name, f"must match {_URL_PATH.pattern}")
+    if len(managed_by.encode()) > _MAX_MANAGED_BY_BYTES:
         limit = f"may not be more than {_MAX_MANAGED_BY_BYTES} bytes"
-        yield FieldError.of("spec.managedBy", FieldErrorType.TOO_LONG, "", limit)
+        yield FieldError.of(path, FieldErrorType.TOO_LONG, "", limit)
 
 
 def _validate_completion_mode(spec: Object) -> Iterator[FieldError]:
