@@ -29,6 +29,8 @@ def _steps() -> Iterator[Step]:
         _container("x", ports=[{"containerPort": 80}]),
         _container("x", resources={"requests": {"cpu": "1"}}),
         _container("x", livenessProbe={"exec": {"command": ["true"]}}),
+        _container("x", resources={"limits": {}}),
+        _container("x", ports=[]),
         _container("x", volumeMounts=[{"name": "v", "mountPath": "/v"}]),
     )
     for each in mistakes:
@@ -40,6 +42,8 @@ def _steps() -> Iterator[Step]:
     yield Step("PATCH", one, _patch(_container("x")), media=STRATEGIC_MERGE_PATCH)
     labels = {"metadata": {"labels": {"a": "b"}}, **_patch(*present, _container("b"))}
     yield Step("PATCH", ephemeral, labels, media=MERGE_PATCH)
+    for metadata in ({"deletionGracePeriodSeconds": 5}, {"generateName": "zz-"}):
+        yield Step("PATCH", ephemeral, {"metadata": metadata}, media=MERGE_PATCH)
     yield Step("PATCH", f"{pods}/none/ephemeralcontainers", _patch(), media=MERGE_PATCH)
     yield Step("DELETE", ephemeral)
     yield Step("DELETE", one, query={"gracePeriodSeconds": "0"})

@@ -11,7 +11,7 @@ from pliant.embedded.schema import FieldError
 from pliant.embedded.storage.stored_objects import Object
 
 _PATH: Final = "spec.ephemeralContainers"
-_FORBIDDEN_FIELDS: Final = (
+FORBIDDEN_FIELDS: Final = (
     *("ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle"),
     *("resizePolicy", "restartPolicy", "restartPolicyRules"),
 )
@@ -45,10 +45,10 @@ def _validate_fields(container: Object, path: str) -> Iterator[FieldError]:
         for field in ("subPath", "subPathExpr"):
             if mount.get(field):
                 yield forbidden_field(f"{path}.volumeMounts[{index}].{field}", _NOT_ALLOWED)
-    for field in _FORBIDDEN_FIELDS:
+    for field in FORBIDDEN_FIELDS:
         if container.get(field) is not None:
             yield forbidden_field(f"{path}.{field}", _NOT_ALLOWED)
-    if container.get("resources"):
+    if any(value is not None for value in (container.get("resources") or {}).values()):
         yield forbidden_field(f"{path}.resources", _NOT_ALLOWED)
 
 
