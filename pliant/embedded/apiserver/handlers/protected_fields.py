@@ -9,6 +9,7 @@ from pliant.embedded.apiserver.admission.validation.pod_update import FORBIDDEN_
 from pliant.embedded.apiserver.handlers.object_lifecycle import NAMESPACES_RESOURCE_KEY, PODS_RESOURCE_KEY
 from pliant.embedded.apiserver.http import errors
 from pliant.embedded.apiserver.http.request_info import RequestInfo
+from pliant.embedded.apiserver.patch.status_metadata import WRITABLE_BY_STATUS
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.schema import FieldError
 from pliant.embedded.storage.stored_objects import Object
@@ -19,26 +20,13 @@ _OMIT_EMPTY_METADATA = ("generateName", "labels", "annotations", "finalizers", "
 _BYTES_FIELDS = {"/configmaps": "binaryData", "/secrets": "data"}
 _REFUSED_METADATA = ("deletionTimestamp", "deletionGracePeriodSeconds")
 """Fields of `_SERVER_OWNED_METADATA` of which a change is an error; other ones are restored."""
-_METADATA_WRITABLE_BY_STATUS = ("generateName", "labels", "annotations", "finalizers", "ownerReferences")
-_WRITABLE_BY_STATUS = {
-    "/pods": ("generateName", "labels", "annotations", "finalizers"),
-    "/resourcequotas": _METADATA_WRITABLE_BY_STATUS,
-    "/services": _METADATA_WRITABLE_BY_STATUS,
-    "/persistentvolumeclaims": _METADATA_WRITABLE_BY_STATUS,
-    "/namespaces": _METADATA_WRITABLE_BY_STATUS,
-    "apiextensions.k8s.io/customresourcedefinitions": _METADATA_WRITABLE_BY_STATUS,
-    "policy/poddisruptionbudgets": _METADATA_WRITABLE_BY_STATUS,
-    "apps/deployments": tuple(field for field in _METADATA_WRITABLE_BY_STATUS if field != "labels"),
-    "apps/replicasets": _METADATA_WRITABLE_BY_STATUS,
-    "batch/jobs": _METADATA_WRITABLE_BY_STATUS,
-}
 
 
 def restore_protected_fields(info: RequestInfo, old: Object, new: Object) -> Object:
     """Undo the changes of fields that the endpoint of the request cannot write."""
     if info.subresource == "status":
         result = {field: value for field, value in old.items() if field != "status"}
-        if info.kind.resource_key in _WRITABLE_BY_STATUS:
+        if info.kind.resource_key in WRITABLE_BY_STATUS:
             result["metadata"] = _with_written_metadata(old["metadata"], new["metadata"], info.kind.resource_key)
             if info.is_dry_run and new["metadata"].get("selfLink"):
                 result["metadata"]["selfLink"] = new["metadata"]["selfLink"]
@@ -109,7 +97,7 @@ def _restore_ephemeral_containers(old: Object, spec: Object) -> None:
 
 def _with_written_metadata(old: Object, new: Object, resource: str) -> Object:
     """Return metadata with the fields that a write of the status also writes."""
-    fields = _WRITABLE_BY_STATUS[resource]
+    fields = WRITABLE_BY_STATUS[resource]
     written = {field: new[field] for field in fields if new.get(field)}
     if resource != PODS_RESOURCE_KEY:
         written |= {field: new[field] for field in _REFUSED_METADATA if new.get(field) is not None}

@@ -6,13 +6,14 @@ that existed before. Other writes are tracked only from then on, so that objects
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from pliant.embedded.apiserver.patch import field_sets
 from pliant.embedded.apiserver.patch.field_sets import FieldPath, FieldRemoval, MergeSchema
+from pliant.embedded.apiserver.patch.status_metadata import WRITABLE_BY_STATUS
 from pliant.embedded.apiserver.protobuf.typed_objects import is_always_written
 from pliant.embedded.registry.conversions import EVENTS_CONVERSION, to_served_schema
 from pliant.embedded.registry.kinds import Kind
@@ -69,6 +70,8 @@ class WriteScope:
 
     schema: MergeSchema
     is_status: bool = False
+    status_metadata: Collection[str] = ()
+    """The fields of the metadata that a write of the status writes, too."""
     has_status: bool = False
     keeps_empty_fields: bool = True
     """Whether empty fields are stored. Built-in kinds omit them, but their manager owns them nevertheless."""
@@ -78,17 +81,20 @@ class WriteScope:
         return cls(
             schema=merge_schema(kind),
             is_status=subresource == "status",
+            status_metadata=WRITABLE_BY_STATUS.get(kind.resource_key, ()),
             has_status=kind.has_status,
             keeps_empty_fields=kind.is_custom,
         )
 
     def manageable_fields(self, obj: Object, *, is_applied: bool = False) -> dict[FieldPath, Any]:
         """Return every writable field of an object that can have a manager, with its value."""
+        metadata = obj.get("metadata", {}).items()
+        managed = {name: value for name, value in metadata if name not in _SERVER_MANAGED_METADATA}
         if self.is_status:
-            writable = {"status": obj["status"]} if "status" in obj else {}
+            managed = {name: value for name, value in managed.items() if name in self.status_metadata}
+            writable = {"metadata": managed} if managed else {}
+            writable |= {"status": obj["status"]} if "status" in obj else {}
         else:
-            metadata = obj.get("metadata", {}).items()
-            managed = {name: value for name, value in metadata if name not in _SERVER_MANAGED_METADATA}
             excluded = {"apiVersion", "kind", "metadata", *(["status"] if self.has_status else [])}
             writable = {"metadata": managed} if managed else {}
             writable |= {name: value for name, value in obj.items() if name not in excluded}
@@ -161,7 +167,7 @@ def _decode_entries(obj: Object, scope: WriteScope) -> list[ManagedFieldsEntry]:
     if managed_fields == []:  # somebody has applied it, but no fields
         return [_first_entry(obj, replace(scope, is_status=False), has_server_fields=True)]
     entries = [_first_entry(obj, replace(scope, is_status=False))]
-    status = _first_entry(obj, replace(scope, is_status=True)) if scope.has_status else None
+    status = _first_entry(obj, replace(scope, is_status=True, status_metadata=())) if scope.has_status else None
     if status is not None and status.paths:
         entries.append(replace(status, subresource="status"))
     return entries
