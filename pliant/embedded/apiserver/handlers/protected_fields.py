@@ -99,8 +99,10 @@ def _with_written_metadata(old: Object, new: Object, resource: str) -> Object:
     """Return metadata with the fields that a write of the status also writes."""
     fields = WRITABLE_BY_STATUS[resource]
     written = {field: new[field] for field in fields if new.get(field)}
-    if resource != PODS_RESOURCE_KEY:
-        written |= {field: new[field] for field in _REFUSED_METADATA if new.get(field) is not None}
+    for field in _REFUSED_METADATA:
+        is_ignored = resource == PODS_RESOURCE_KEY and field == "deletionTimestamp"
+        if new.get(field) is not None and not is_ignored:
+            written[field] = new[field]
     return {**{field: value for field, value in old.items() if field not in fields}, **written}
 
 
