@@ -174,4 +174,14 @@ SEQUENCES: dict[str, list[Step]] = {
         Step("POST", _SERVICES, service(clusterIP="a b", sessionAffinity="x", selector={"a b": "c"})),
         Step("POST", _SERVICES, service(ipFamilies=["x"], ports=[])),
     ],
+    "a grace period in the metadata of a status": [
+        Step("POST", _PODS, _pod()),
+        Step("PATCH", f"{_ONE}/status", {"metadata": {"deletionGracePeriodSeconds": 5}}, media=MERGE_PATCH),
+        Step("PATCH", f"{_ONE}/status", {"metadata": {"deletionTimestamp": _TIME}}, media=MERGE_PATCH),
+    ],
+    "unknown directives": [
+        Step("POST", _PODS, _pod()),
+        Step("PATCH", _ONE, {"metadata": {"annotations": {"$x": "y"}}}, media=STRATEGIC_MERGE_PATCH),
+        Step("PATCH", _ONE, {"spec": {"$u": 1}}, {"fieldValidation": "Strict"}, STRATEGIC_MERGE_PATCH),
+    ],
 }

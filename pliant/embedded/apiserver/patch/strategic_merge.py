@@ -31,8 +31,7 @@ def _merge_object(target: Object, patch: Object, definition: str) -> Object:
         return _replace_object(patch)
     result = {name: deep_copy(value) for name, value in _retained_fields(target, patch).items()}
     for name, value in patch.items():
-        if name.startswith((_ORDER, _DELETE)) or name == "$retainKeys":
-            _require_directive(name, value)
+        if _is_directive(name, value):
             continue
         if definition == _RAW_OBJECT and isinstance(value, dict | list) and type(value) is type(result.get(name)):
             raise unexpected_error(f"unable to find api field in struct RawExtension for the json field {name!r}")
@@ -78,10 +77,11 @@ def _retained_fields(target: Object, patch: Object) -> Object:
     return {name: value for name, value in target.items() if name in retained}
 
 
-def _require_directive(name: str, value: Any) -> None:
-    """Raise an error for an order that is not a list; unknown directives are unknown fields."""
+def _is_directive(name: str, value: Any) -> bool:
+    """Raise an error for an order that is not a list; API servers take unknown directives for fields."""
     if name.startswith(_ORDER) and not isinstance(value, list):
         raise unexpected_error("invalid patch format of setElementOrder list")
+    return name == "$retainKeys" or name.startswith((_ORDER, _DELETE))
 
 
 def _merge_field(current: Any, value: Any, strategy: FieldStrategy) -> Any:
