@@ -40,6 +40,7 @@ def _steps() -> Iterator[Step]:
     yield Step("PATCH", ephemeral, _patch(), media=MERGE_PATCH)
     yield Step("PATCH", one, _patch(), media=MERGE_PATCH)
     yield Step("PATCH", one, _patch(_container("x")), media=STRATEGIC_MERGE_PATCH)
+    yield Step("PUT", one, pod("debugged"))
     labels = {"metadata": {"labels": {"a": "b"}}, **_patch(*present, _container("b"))}
     yield Step("PATCH", ephemeral, labels, media=MERGE_PATCH)
     for metadata in ({"deletionGracePeriodSeconds": 5}, {"generateName": "zz-"}):
