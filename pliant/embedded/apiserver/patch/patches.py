@@ -44,15 +44,25 @@ def apply_patch(content_type: str, target: dict[str, Any], patch: Any) -> dict[s
 
 
 def apply_merge_patch(target: Any, patch: Any) -> Any:
-    """Apply a merge patch (RFC 7386)."""
+    """Apply a merge patch (RFC 7386).
+
+    As in Kubernetes, objects in lists lose their nulls, too, except in a list that replaces an object.
+    """
     if not isinstance(patch, dict):
-        return deep_copy(patch)
+        return deep_copy(patch) if isinstance(target, dict) else _without_nulls(patch)
     base = target if isinstance(target, dict) else {}
     result = {name: deep_copy(value) for name, value in base.items() if name not in patch}
     for name, value in patch.items():
         if value is not None:
             result[name] = apply_merge_patch(base.get(name), value)
     return result
+
+
+def _without_nulls(value: Any) -> Any:
+    """Return a copy in which objects have no nulls; those of lists are elements."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(member) for name, member in value.items() if member is not None}
+    return [_without_nulls(member) for member in value] if isinstance(value, list) else value
 
 
 def _with_converted_numbers(value: Any) -> Any:
