@@ -120,7 +120,13 @@ def _read_struct(readers: Mapping[str, Reader], value: Object) -> None:
 
 @cache
 def _field_readers(message_name: str) -> Mapping[str, Reader]:
-    return {name: _field_reader(field) for name, field in _all_fields(require_message(message_name)).items()}
+    fields = _all_fields(require_message(message_name))
+    return {name: _field_reader(field, of_json=_is_stored_as_json(message_name)) for name, field in fields.items()}
+
+
+def _is_stored_as_json(message_name: str) -> bool:
+    """Return whether API servers store a message as JSON, which, unlike protobuf, tells an empty list from none."""
+    return message_name.startswith("apiextensions.")
 
 
 def _all_fields(message: MessageDescriptor) -> dict[str, FieldDescriptor]:
@@ -132,12 +138,13 @@ def _all_fields(message: MessageDescriptor) -> dict[str, FieldDescriptor]:
     return fields
 
 
-def _field_reader(field: FieldDescriptor) -> Reader:
+def _field_reader(field: FieldDescriptor, *, of_json: bool) -> Reader:
     read_item = _value_reader(field)
     if field.is_map:
         return _map_reader(read_item, _zero_of(field))
     if field.is_repeated:
-        return _list_reader(read_item, _zero_of(field))
+        keeps_empty = of_json and _is_always_written(field, is_struct=False)
+        return _list_reader(read_item, _zero_of(field), keeps_empty=keeps_empty)
     keeps_zero, zero = field.is_pointer or field.type_name not in ("string", "bool", "int", "double"), _zero_of(field)
 
     def read(value: Any) -> Any:
@@ -198,9 +205,9 @@ def _struct_reader(message_name: str) -> Reader:
     return read
 
 
-def _list_reader(read_item: Reader, zero: Any) -> Reader:
+def _list_reader(read_item: Reader, zero: Any, *, keeps_empty: bool = False) -> Reader:
     def read(value: Any) -> Any:
-        if value is None or value == []:
+        if value is None or (value == [] and not keeps_empty):
             return UNSET
         if type(value) is not list:
             raise mismatch(value, "an array")
@@ -255,9 +262,11 @@ def _compile_filler(message_name: str) -> Filler | None:
     if not zeros and not structs:
         return None
 
+    keeps_empty_lists = _is_stored_as_json(message_name)
+
     def fill(value: Object) -> None:
         for name, zero in zeros:
-            if name not in value or value[name] == []:
+            if name not in value or (value[name] == [] and not keeps_empty_lists):
                 value[name] = _copy_zero(zero)
         for name, inner, is_collection in structs:
             member = value.get(name)
