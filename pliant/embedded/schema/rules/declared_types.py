@@ -94,7 +94,7 @@ def declare_type(schema: JsonSchema, name: str, structs: Structs, *, is_resource
     if schema.get("x-kubernetes-int-or-string"):
         limit = _max_length(schema) if "maxLength" in schema else MAX_REQUEST_BYTES - 2
         return DeclaredType(types.DYN, _identity, 1, limit)
-    if is_resource or schema.get("x-kubernetes-embedded-resource"):
+    if (is_resource or schema.get("x-kubernetes-embedded-resource")) and schema.get("type"):
         schema = with_object_properties(schema)
     match schema.get("type"):
         case "array":
