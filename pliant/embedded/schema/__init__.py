@@ -12,7 +12,7 @@ import msgspec
 from pliant.embedded.schema.builtin_rules import without_list_keys_and_numbers
 from pliant.embedded.schema.crd_schemas import find_shape_errors
 from pliant.embedded.schema.defaults_and_pruning import Defaulter, Pruner, compile_defaulter, compile_pruner, deep_copy
-from pliant.embedded.schema.embedded_resources import Path, find_embedded_paths
+from pliant.embedded.schema.embedded_resources import Path, find_embedded_paths, without_value_keywords
 from pliant.embedded.schema.field_errors import (
     FieldError,
     FieldErrorType,
@@ -92,6 +92,11 @@ class Schema:
             return built
         return built + validate_metadata(obj.get("metadata") or {}, self._name_rule)
 
+    def validate_structure(self, obj: dict[str, Any]) -> list[FieldError]:
+        """Return the errors of embedded resources and of the keys of lists, which do not depend on types of values."""
+        errors = self._structure_validator(obj) if self._structure_validator is not None else None
+        return [built for error in errors or () if (built := error.build()).reason != FieldErrorType.TYPE.cause]
+
     def validate_rules(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
         """Return the errors of the CEL rules of a CRD for an object that is valid otherwise."""
         if not (self.has_rules if old is not None else self._has_rules_for_new_objects):
@@ -143,6 +148,10 @@ class Schema:
         properties = self._full_openapi["properties"]
         metadata = without_list_keys_and_numbers(properties["metadata"])
         return compile_validator({**self._full_openapi, "properties": {**properties, "metadata": metadata}})
+
+    @cached_property
+    def _structure_validator(self) -> Validator | None:
+        return compile_validator(without_value_keywords(self.openapi))
 
     @cached_property
     def embedded_paths(self) -> tuple[Path, ...]:

@@ -11,6 +11,7 @@ from pliant.embedded.schema.metadata import DNS_1035_LABEL_RULE, PATH_SEGMENT_RU
 EACH: Final = "*"
 """A segment of a path: all items of a list, or all members of a map."""
 Path = tuple[str, ...]
+_STRUCTURE_KEYWORDS = ("x-kubernetes-embedded-resource", "x-kubernetes-list-type", "x-kubernetes-list-map-keys")
 
 
 class _BuiltError(FieldErrorBuilder):
@@ -52,6 +53,17 @@ def declare_embedded_metadata(schema: Mapping[str, Any], object_meta: Mapping[st
     if schema.get("x-kubernetes-embedded-resource"):
         of_type = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
         result["properties"] = {**result.get("properties", {}), **of_type, "metadata": object_meta}
+    return result
+
+
+def without_value_keywords(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema that describes only embedded resources, and lists that are sets or maps."""
+    result = {name: schema[name] for name in _STRUCTURE_KEYWORDS if name in schema}
+    for keyword in ("items", "additionalProperties"):
+        if isinstance(schema.get(keyword), Mapping):
+            result[keyword] = without_value_keywords(schema[keyword])
+    if properties := schema.get("properties"):
+        result["properties"] = {name: without_value_keywords(child) for name, child in properties.items()}
     return result
 
 

@@ -148,4 +148,34 @@ SEQUENCES: dict[str, list[Step]] = {
         Step(WATCH, _GADGETS, query={"resourceVersion": "{now}"}),
         Step("PATCH", f"{_GADGETS}/one".replace("v1", "v1beta1", 1), {"spec": {"size": 1}}, media=MERGE_PATCH),
     ],
+    "errors that one answer has together": [
+        Step("POST", _GADGETS, {**_ONE, "kind": "a.b", "spec": {"size": "x", "range": {"low": 6, "high": 5}}}),
+        Step("POST", _GADGETS, {**_ONE, "kind": "a.b", "spec": {"tags": ["a", "a"], "template": {}}}),
+        Step("POST", _GADGETS, {**_ONE, "metadata": {}, "spec": {"size": 1, "range": {}}}),
+        Step("POST", _GADGETS, _ONE),
+        *(
+            Step("PATCH", f"{_GADGETS}/one", body, media=MERGE_PATCH)
+            for body in (
+                {"kind": "a.b", "metadata": {"deletionGracePeriodSeconds": 5, "labels": {"a b": "c"}}},
+                {"apiVersion": "x/v1", "spec": {"range": {"low": 6, "high": 5}}},
+                {"spec": {"size": "x"}, "metadata": {"deletionGracePeriodSeconds": 5}},
+            )
+        ),
+        Step(
+            "PATCH",
+            f"{_GADGETS}/one",
+            [{"op": "remove", "path": "/metadata/name"}, {"op": "add", "path": "/spec/-", "value": 1}],
+            query={"fieldValidation": "Strict"},
+            media="application/json-patch+json",
+        ),
+        _create({"x-kubernetes-preserve-unknown-fields": True, "x-kubernetes-validations": [{"rule": "true"}]}),
+        Step("PATCH", f"{_INSTALLED}/status", {"status": {"conditions": []}}, query=_DRY, media=MERGE_PATCH),
+        Step("PATCH", f"{_INSTALLED}/status", {"metadata": {"selfLink": "/x"}}, query=_DRY, media=MERGE_PATCH),
+    ],
+    "merge patches leave no nulls in the objects of lists": [
+        Step("POST", _GADGETS, _ONE),
+        Step("PATCH", f"{_GADGETS}/one", {"spec": {"free": {"a": [{"b": None}, None]}}}, media=MERGE_PATCH),
+        Step("PATCH", f"{_GADGETS}/one", {"spec": {"free": {"a": {}}}}, media=MERGE_PATCH),
+        Step("PATCH", f"{_GADGETS}/one", {"spec": {"free": {"a": [{"b": None}, None]}}}, media=MERGE_PATCH),
+    ],
 }

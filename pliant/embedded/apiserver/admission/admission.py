@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Callable, Sequence
 
 from pliant.embedded.apiserver.admission import priority_classes
 from pliant.embedded.apiserver.admission.cluster_ip_allocator import SERVICES_RESOURCE_KEY, ClusterIpAllocator
+from pliant.embedded.apiserver.admission.custom_objects import validate_custom_object
 from pliant.embedded.apiserver.admission.disruption_budgets import (
     DISRUPTION_BUDGETS_RESOURCE_KEY,
     validate_disruption_budget,
@@ -25,7 +25,6 @@ from pliant.embedded.apiserver.admission.validation.endpoint_slices import (
 from pliant.embedded.apiserver.admission.validation.events import validate_event
 from pliant.embedded.apiserver.admission.validation.leases import drop_disabled_lease_fields, validate_lease
 from pliant.embedded.apiserver.admission.validation.namespaces import set_namespace_defaults, validate_namespace
-from pliant.embedded.apiserver.admission.validation.scale_fields import validate_scale_fields
 from pliant.embedded.apiserver.admission.validation.services import validate_service
 from pliant.embedded.apiserver.admission.workloads import (
     DEFERRED_DEFAULTERS,
@@ -40,27 +39,13 @@ from pliant.embedded.apiserver.quota.limit_range_objects import set_limit_range_
 from pliant.embedded.apiserver.quota.resource_quota_objects import validate_resource_quota
 from pliant.embedded.registry.crds import apply_crd_defaults, validate_crd
 from pliant.embedded.registry.kinds import Kind
-from pliant.embedded.schema import FieldError, FieldErrorType, Schema
+from pliant.embedded.schema import FieldError
 from pliant.embedded.storage.store import Transaction
 from pliant.embedded.storage.stored_objects import Object
 
 CRDS_RESOURCE_KEY = "apiextensions.k8s.io/customresourcedefinitions"
 MAX_CONFIG_BYTES = 1024 * 1024  # of the values of a ConfigMap or Secret
 _STANDARD_FINALIZERS = frozenset({FOREGROUND_FINALIZER, ORPHAN_FINALIZER, "kubernetes"})
-_CAUSES_THAT_PREVENT_RULES = frozenset(
-    each.cause
-    for each in (
-        FieldErrorType.UNSUPPORTED,
-        FieldErrorType.REQUIRED,
-        FieldErrorType.TOO_LONG,
-        FieldErrorType.TOO_MANY,
-        FieldErrorType.TYPE,
-    )
-)
-_RULES_NOT_EVALUATED = (
-    "Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing "
-    "errors to complete validation"
-)
 _VALIDATED_WITH_ERRORS = frozenset(
     {
         *("pods", "services", "secrets", "configmaps", "persistentvolumeclaims", "namespaces", "serviceaccounts"),
@@ -161,11 +146,10 @@ class Admission:
             if not kind.is_custom and "default" not in kind.schema.openapi["properties"].get("spec", {"default": None}):
                 obj.setdefault("spec", {})  # a struct in Go, whose fields have defaults
             kind.schema.default(obj)
-            errors = kind.schema.validate(obj)
-            if kind.is_custom:
-                errors = _validate_custom_object(kind.schema, obj, old, [*errors, *validate_scale_fields(kind, obj)])
-                if errors:
-                    return [*found, *errors]
+            if not kind.is_custom:
+                errors = kind.schema.validate(obj)
+            elif errors := validate_custom_object(kind, kind.schema, obj, old, found):
+                return [*found, *_validate_metadata(obj["metadata"], old), *errors]
         if errors and not kind.is_custom and kind.qualified_name not in _VALIDATED_WITH_ERRORS:
             return [*found, *errors]
         if not kind.is_custom:
@@ -217,30 +201,6 @@ def _clean_secret_references(account: Object, old: Object | None) -> None:
     for secret in account.get("secrets") or ():
         for field in secret.keys() - {"name"}:
             del secret[field]
-
-
-def _validate_custom_object(
-    schema: Schema, obj: Object, old: Object | None, errors: Sequence[FieldError]
-) -> list[FieldError]:
-    """Return the errors of the schema and of its rules; objects of a wrong type or size are not passed to rules."""
-    found = list(errors) if old is None else _without_unchanged_fields(errors, obj, old)
-    if not any(error.reason in _CAUSES_THAT_PREVENT_RULES for error in found):
-        return found + schema.validate_rules(obj, old)
-    return (
-        [*found, FieldError("<nil>", FieldErrorType.INVALID.cause, _RULES_NOT_EVALUATED)] if schema.has_rules else found
-    )
-
-
-def _without_unchanged_fields(errors: Sequence[FieldError], obj: Object, old: Object) -> list[FieldError]:
-    """Return the errors of the top-level fields that an update changes: a CRD may be stricter than stored objects.
-
-    Otherwise the status of such an object could not be written. API servers compare every field.
-    """
-    return [
-        error
-        for error in errors
-        if obj.get(name := re.split(r"[.\[]", error.field.removeprefix("."))[0]) != old.get(name)
-    ]
 
 
 def _validate_metadata(metadata: Object, old: Object | None) -> list[FieldError]:

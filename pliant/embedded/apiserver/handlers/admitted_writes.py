@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from pliant.embedded.apiserver.admission.admission import CRDS_RESOURCE_KEY, Admission
+from pliant.embedded.apiserver.admission.custom_objects import with_type_of_object
 from pliant.embedded.apiserver.admission.plugins import ADMIT_ALL, AdmissionPlugins, Admitter, Operation
 from pliant.embedded.apiserver.admission.priority_classes import set_pod_priority
 from pliant.embedded.apiserver.admission.service_accounts import require_service_account
@@ -19,7 +20,6 @@ from pliant.embedded.apiserver.handlers.object_lifecycle import (
 )
 from pliant.embedded.apiserver.handlers.preconditions import is_version, require_active_namespace
 from pliant.embedded.apiserver.handlers.protected_fields import OVERWRITTEN_METADATA, drop_unset_metadata
-from pliant.embedded.apiserver.handlers.write_checks import require_type_of_path
 from pliant.embedded.apiserver.http import errors
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.registry.crds import established_status
@@ -159,13 +159,12 @@ class AdmittedWriter:
         is_dry_run: bool,
     ) -> None:
         """Set the defaults of an object and validate it; `found` are errors that its request has besides."""
-        if kind.is_custom:
-            require_type_of_path(kind, obj)
         field_errors = self._admission.set_defaults_and_validate(
             kind, obj, old, admitter.mutate, found=found, is_dry_run=is_dry_run
         )
         if field_errors:
-            raise errors.invalid_object(kind, obj["metadata"].get("name") or "", field_errors)
+            title = kind if not kind.is_custom else with_type_of_object(kind, obj)
+            raise errors.invalid_object(title, obj["metadata"].get("name") or "", field_errors)
         # A dry run shows a status as the client writes it.
         if kind.resource_key == CRDS_RESOURCE_KEY and not (old and old["spec"] == obj["spec"] and is_dry_run):
             obj["status"] = established_status(obj, self._clock.now())

@@ -18,7 +18,7 @@ from pliant.embedded.apiserver.protobuf.typed_objects import (
 )
 from pliant.embedded.apiserver.protobuf.typed_values import TypeMismatch, is_int64, mismatch, to_float_digits
 from pliant.embedded.registry.kinds import Kind
-from pliant.embedded.schema import FieldError, FieldErrorType, invalid_error
+from pliant.embedded.schema import FieldError, FieldErrorType
 from pliant.embedded.schema.embedded_resources import find_values
 from pliant.embedded.storage.stored_objects import Object
 from pliant.errors import BadRequest
@@ -78,20 +78,20 @@ def check_and_prune(info: RequestInfo, obj: Object) -> list[str]:
     if not isinstance(metadata, dict):
         raise errors.bad_request("metadata must be an object")
     metadata.pop("managedFields", None)
-    require_matching_name(info, metadata)
-    if obj.get("apiVersion") in (None, ""):  # only a patch of a custom object can remove it
-        raise errors.internal_error("Object 'apiVersion' is missing in 'object has no apiVersion field'")
     mode = info.query_text("fieldValidation") or "Warn"
     is_strict = mode == "Strict" and kind.is_custom
     unknown = kind.schema.prune(obj, is_strict=is_strict) if kind.schema is not None else []
     if kind.resource_key == CRDS_RESOURCE_KEY:
         unknown += prune_crd_schemas(obj)
     if kind.is_custom and (obj.get("kind"), obj.get("apiVersion")) != (kind.kind, kind.api_version):
-        return []  # refused when it is validated, and only for its type
+        unknown = []  # the object is refused for its type
     if unknown and mode == "Strict" and is_patch:
         raise errors.invalid_patch("strict decoding error: " + errors.unknown_fields_text(unknown))
     if unknown and mode == "Strict":
         raise errors.unknown_fields_error(kind, unknown)
+    require_matching_name(info, metadata)
+    if obj.get("apiVersion") in (None, ""):  # only a patch of a custom object can remove it
+        raise errors.internal_error("Object 'apiVersion' is missing in 'object has no apiVersion field'")
     return [f'unknown field "{field}"' for field in unknown] if mode == "Warn" else []
 
 
@@ -126,18 +126,6 @@ def _check_type(info: RequestInfo, obj: Object) -> None:
         if is_patch:
             raise errors.invalid_patch(error.message) from None
         raise
-
-
-def require_type_of_path(kind: Kind, obj: Object) -> None:
-    """Raise `Invalid` unless a custom object has the type of its path."""
-    found = [
-        errors.invalid_field(field, obj[field], f"must be {expected}")
-        for field, expected in (("kind", kind.kind), ("apiVersion", kind.api_version))
-        if obj[field] != expected
-    ]
-    if found:
-        group = kind.group if obj["apiVersion"] == kind.api_version else str(obj["apiVersion"]).rpartition("/")[0]
-        raise invalid_error(obj["kind"], group, obj["metadata"].get("name") or "", found)
 
 
 def _read_patched_type(info: RequestInfo, obj: Object) -> None:
