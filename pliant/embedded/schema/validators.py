@@ -77,6 +77,13 @@ def _type_validator(schema: Mapping[str, Any]) -> Validator | None:
     name = schema.get("type")
     if name is None:
         return _untyped_validator(schema)
+    typed = _single_type_validator(schema, name)
+    # The keywords of other types apply to values of these types, which are wrong anyway.
+    others = _untyped_validator(schema, without=("integer", "number") if name in ("integer", "number") else (name,))
+    return typed if others is None else _both_validators(typed, others)
+
+
+def _single_type_validator(schema: Mapping[str, Any], name: str) -> Validator:
     if name not in _VALIDATORS_BY_TYPE:  # an error of the schema, which hides none of its default
         return lambda value: _type_error(value, name)
     inner = _chain_validators(_VALIDATORS_BY_TYPE[name](schema))
@@ -144,11 +151,11 @@ def _int_or_string_validator(schema: Mapping[str, Any]) -> Validator:
     return validate
 
 
-def _untyped_validator(schema: Mapping[str, Any]) -> Validator | None:
+def _untyped_validator(schema: Mapping[str, Any], *, without: tuple[str, ...] = ()) -> Validator | None:
     """Return a validator that applies each keyword only to values of the type that the keyword is for."""
     by_type: dict[type, Validator] = {}
     for name, create in _VALIDATORS_BY_TYPE.items():
-        inner = _chain_validators(create(schema))
+        inner = _chain_validators(create(schema)) if name not in without else None
         if inner is not None:
             for value_type in (int, float) if name in ("integer", "number") else (_PYTHON_TYPES[name],):
                 by_type[value_type] = inner
