@@ -171,6 +171,7 @@ SEQUENCES: dict[str, list[Step]] = {
             media="application/json-patch+json",
         ),
         _create({"x-kubernetes-preserve-unknown-fields": True, "x-kubernetes-validations": [{"rule": "true"}]}),
+        _create({"type": "object"}, subresources={"status": {"unknown": 1}}),
         Step("PATCH", f"{_INSTALLED}/status", {"status": {"conditions": []}}, query=_DRY, media=MERGE_PATCH),
         Step("PATCH", f"{_INSTALLED}/status", {"metadata": {"selfLink": "/x"}}, query=_DRY, media=MERGE_PATCH),
     ],

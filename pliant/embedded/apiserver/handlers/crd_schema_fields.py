@@ -16,8 +16,16 @@ _JSON_TYPES: Final = {"string": "string", "bool": "boolean", "int": "integer", "
 
 
 def prune_crd_schemas(crd: Object) -> list[str]:
-    """Remove unknown keywords in place, and return their paths; the types of all values are right."""
+    """Remove unknown keywords, and fields of status subresources, in place, and return their paths.
+
+    The types of all values are right.
+    """
     unknown: list[str] = []
+    for index, version in enumerate((crd.get("spec") or {}).get("versions") or ()):
+        status = (version.get("subresources") or {}).get("status")
+        if status:  # an object without fields, of which the schema of CRDs does not say so
+            unknown += [f"spec.versions[{index}].subresources.status.{name}" for name in status]
+            status.clear()
     for index, schema in _iterate_schemas(crd):
         _prune(require_message(_SCHEMA), schema, f"spec.versions[{index}].schema.openAPIV3Schema", unknown)
     return unknown
