@@ -33,7 +33,7 @@ def _find_value_errors(schema: JsonSchema, value: Any, path: str, *, is_resource
         yield from (FieldError.of(f"{path}.{name}", FieldErrorType.REQUIRED, None, "") for name in missing)
         return
     validate = compile_validator(_without_types(schema))
-    found = (validate(value) if validate is not None else None) or ()
+    found = (validate(_with_floats(value)) if validate is not None else None) or ()
     errors = [error.build() for error in found]
     if any(isinstance(error, NotIntegerBuilder) for error in found):  # API servers report it at the root, too
         errors.append(FieldError.of("", FieldErrorType.INVALID, "", "a number in it must be an integer"))
@@ -46,6 +46,15 @@ def _find_value_errors(schema: JsonSchema, value: Any, path: str, *, is_resource
     for error in errors:
         field = error.field.removeprefix("<nil>")
         yield FieldError(f"{path}.{field}" if field else path, error.reason, error.message)
+
+
+def _with_floats(value: Any) -> Any:
+    """Return a copy with floats, as API servers read the numbers of defaults: they truncate the limits of integers."""
+    if isinstance(value, dict):
+        return {name: _with_floats(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [_with_floats(member) for member in value]
+    return float(value) if type(value) is int and -(2**63) <= value < 2**63 else value
 
 
 def _without_types(schema: JsonSchema) -> JsonSchema:

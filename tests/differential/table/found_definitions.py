@@ -64,6 +64,8 @@ SEQUENCES: dict[str, list[Step]] = {
         _schema(type="integer", default=1.5),
         _schema(type="integer", default="red", pattern="^x$"),
         _schema(type="boolean", default=[1], minItems=3),
+        _schema(type="integer", default=1, minimum=1.5, enum=[1, 2]),
+        _schema(type="array", items={"type": "integer", "multipleOf": 2}, default=[1, 2], enum=[[1, 2]]),
         _create({"type": "object", "x-kubernetes-map-type": "other", "properties": {"a": _CHANGES}}),
         _create({"type": "object", "x-kubernetes-map-type": "atomic", "properties": {"a": _CHANGES}}),
         _schema(type="array", items=[{"type": "string"}], uniqueItems=True),
