@@ -78,6 +78,7 @@ def check_and_prune(info: RequestInfo, obj: Object) -> list[str]:
     if not isinstance(metadata, dict):
         raise errors.bad_request("metadata must be an object")
     metadata.pop("managedFields", None)
+    warnings = _drop_duplicate_owners(metadata)
     mode = info.query_text("fieldValidation") or "Warn"
     is_strict = mode == "Strict" and kind.is_custom
     unknown = kind.schema.prune(obj, is_strict=is_strict) if kind.schema is not None else []
@@ -92,7 +93,19 @@ def check_and_prune(info: RequestInfo, obj: Object) -> list[str]:
     require_matching_name(info, metadata)
     if obj.get("apiVersion") in (None, ""):  # only a patch of a custom object can remove it
         raise errors.internal_error("Object 'apiVersion' is missing in 'object has no apiVersion field'")
-    return [f'unknown field "{field}"' for field in unknown] if mode == "Warn" else []
+    return [*warnings, *(f'unknown field "{field}"' for field in unknown if mode == "Warn")]
+
+
+def _drop_duplicate_owners(metadata: Object) -> list[str]:
+    """Remove owners that are listed twice, and return a warning about them."""
+    owners = metadata.get("ownerReferences")
+    if not isinstance(owners, list) or len(owners) < 2:
+        return []
+    unique = [owner for index, owner in enumerate(owners) if owner not in owners[:index]]
+    if len(unique) == len(owners):
+        return []
+    metadata["ownerReferences"] = unique
+    return ["metadata.ownerReferences contains duplicate entries; they are removed"]
 
 
 def require_matching_name(info: RequestInfo, metadata: Object) -> None:

@@ -26,12 +26,14 @@ def iter_fields(
 ) -> Iterator[tuple[FieldPath, Any]]:
     """Yield the path and the value of every field; an item of a list or map is also a field itself, with value None.
 
-    Of an applied configuration, an empty list that is merged by items is no field.
+    Of an applied configuration, an empty list that is merged by items is no field, and neither is the whole value of a
+    field that preserves unknown fields.
     """
     if isinstance(value, dict) and value and not _is_atomic(schema):
         declared = schema.get("properties") or {}
         for name, inner in value.items():
-            if name not in declared and inner and isinstance(inner, dict | list):
+            is_item = name not in declared or (not is_applied and _is_untyped(declared[name]))
+            if is_item and inner and isinstance(inner, dict | list):
                 yield (*path, f"f:{name}"), None
             yield from iter_fields(inner, field_schema(schema, name), (*path, f"f:{name}"), is_applied=is_applied)
     elif isinstance(value, list) and value and (list_type := _list_type(schema, value)) != "atomic":
@@ -42,6 +44,10 @@ def iter_fields(
                 yield from iter_fields(items[0], schema.get("items") or {}, item_path, is_applied=is_applied)
     elif not (is_applied and value == [] and _list_type(schema, value) != "atomic"):
         yield path, value
+
+
+def _is_untyped(schema: MergeSchema) -> bool:
+    return bool(schema.get("x-kubernetes-preserve-unknown-fields")) and not schema.get("properties")
 
 
 def merge_applied_configuration(live: Any, desired: Any, schema: MergeSchema) -> Any:
