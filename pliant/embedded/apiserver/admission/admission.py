@@ -191,6 +191,11 @@ class Admission:
 
 
 def _merge_string_data(secret: Object, old: Object | None) -> None:
+    merge_string_data(secret)
+
+
+def merge_string_data(secret: Object) -> None:
+    """Move the texts of a secret to its data."""
     plain = secret.pop("stringData", None)
     if plain:
         encoded = {name: base64.b64encode(text.encode()).decode() for name, text in plain.items()}

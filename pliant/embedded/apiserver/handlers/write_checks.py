@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from pliant.embedded.apiserver.admission.admission import merge_string_data
 from pliant.embedded.apiserver.handlers.crd_schema_fields import prune_crd_schemas
 from pliant.embedded.apiserver.handlers.object_lifecycle import CRDS_RESOURCE_KEY
 from pliant.embedded.apiserver.handlers.protected_fields import written_empty_bytes
@@ -24,6 +25,7 @@ from pliant.embedded.storage.stored_objects import Object
 from pliant.errors import BadRequest
 from pliant.kube.transport.base import STRATEGIC_MERGE_PATCH
 
+_SECRETS_RESOURCE_KEY = "/secrets"
 _FIELD_VALIDATION_MODES = ("", "Ignore", "Strict", "Warn")
 _MAX_FIELD_MANAGER_BYTES = 128
 _UNUSUAL_NUMBER = re.compile(rb"\d(\.\d|[eE])|\d{19}")
@@ -70,6 +72,8 @@ def check_and_prune(info: RequestInfo, obj: Object) -> list[str]:
         empty |= written_empty_bytes(kind, obj)
     read_typed(info, obj)
     obj |= empty
+    if kind.resource_key == _SECRETS_RESOURCE_KEY:  # before the managers of the fields are determined
+        merge_string_data(obj)
     if obj.get("metadata") is None:
         obj["metadata"] = {}
     metadata = obj["metadata"]
