@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from pliant.embedded.registry.crd_versions import find_version_errors
 from pliant.embedded.schema import FieldError, FieldErrorType
+from pliant.embedded.schema.field_errors import invalid_field, required_field
 from pliant.embedded.schema.metadata import DNS_1035_LABEL_RULE, DNS_SUBDOMAIN_RULE, name_problem
 from pliant.embedded.storage.stored_objects import Object
 
@@ -42,26 +43,26 @@ def _find_name_errors(crd: Object, spec: Object) -> Iterator[FieldError]:
     for field in ("generateName", "name"):
         name = crd["metadata"].get(field)
         if name and name != required:
-            yield _invalid(f"metadata.{field}", name, 'must be spec.names.plural+"."+spec.group')
+            yield invalid_field(f"metadata.{field}", name, 'must be spec.names.plural+"."+spec.group')
 
 
 def _find_group_and_scope_errors(spec: Object) -> Iterator[FieldError]:
     group, scope = spec.get("group") or "", spec.get("scope") or ""
     if not group:
-        yield _required("spec.group")
+        yield required_field("spec.group")
     elif problem := name_problem(group, DNS_SUBDOMAIN_RULE):
-        yield _invalid("spec.group", group, problem)
+        yield invalid_field("spec.group", group, problem)
     elif "." not in group:
-        yield _invalid("spec.group", group, "should be a domain with at least one dot")
+        yield invalid_field("spec.group", group, "should be a domain with at least one dot")
     yield from _find_choice_errors("spec.scope", scope, _SCOPES)
     if spec.get("preserveUnknownFields"):
         detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in the schema instead"
-        yield _invalid("spec.preserveUnknownFields", True, detail)
+        yield invalid_field("spec.preserveUnknownFields", True, detail)
 
 
 def _find_choice_errors(path: str, value: str, choices: tuple[str, ...]) -> Iterator[FieldError]:
     if not value:
-        yield _required(path)
+        yield required_field(path)
     elif value not in choices:
         detail = "supported values: " + ", ".join(f'"{each}"' for each in choices)
         yield FieldError.of(path, FieldErrorType.UNSUPPORTED, value, detail)
@@ -70,7 +71,7 @@ def _find_choice_errors(path: str, value: str, choices: tuple[str, ...]) -> Iter
 def _find_required_names(names: Object) -> Iterator[FieldError]:
     for field in (*_PLAIN_NAMES, *_MIXED_CASE_NAMES):
         if not names.get(field):
-            yield _required(f"spec.names.{field}")
+            yield required_field(f"spec.names.{field}")
 
 
 def _find_names_errors(names: Object, path: str) -> Iterator[FieldError]:
@@ -78,13 +79,13 @@ def _find_names_errors(names: Object, path: str) -> Iterator[FieldError]:
         name = names.get(field) or ""
         problem = name_problem(name.lower() if field in _MIXED_CASE_NAMES else name, DNS_1035_LABEL_RULE)
         if name and problem:
-            yield _invalid(f"{path}.{field}", name, problem)
+            yield invalid_field(f"{path}.{field}", name, problem)
     for field in ("shortNames", "categories"):
         for index, name in enumerate(names.get(field) or ()):
             if problem := name_problem(name, DNS_1035_LABEL_RULE) or ("" if name else DNS_1035_LABEL_RULE.message):
-                yield _invalid(f"{path}.{field}[{index}]", name, problem)
+                yield invalid_field(f"{path}.{field}[{index}]", name, problem)
     if names.get("kind") and names.get("kind") == names.get("listKind"):
-        yield _invalid(f"{path}.listKind", names["listKind"], "kind and listKind may not be the same")
+        yield invalid_field(f"{path}.listKind", names["listKind"], "kind and listKind may not be the same")
 
 
 def _find_conversion_errors(spec: Object) -> Iterator[FieldError]:
@@ -93,7 +94,7 @@ def _find_conversion_errors(spec: Object) -> Iterator[FieldError]:
         return
     strategy, webhook = conversion.get("strategy") or "", conversion.get("webhook") or {}
     if strategy != "None" and spec.get("preserveUnknownFields"):
-        yield _invalid(f"{path}.strategy", strategy, "must be None if spec.preserveUnknownFields is true")
+        yield invalid_field(f"{path}.strategy", strategy, "must be None if spec.preserveUnknownFields is true")
     yield from _find_choice_errors(f"{path}.strategy", strategy, _STRATEGIES)
     config, versions = webhook.get("clientConfig"), webhook.get("conversionReviewVersions")
     if strategy != "Webhook":
@@ -103,11 +104,11 @@ def _find_conversion_errors(spec: Object) -> Iterator[FieldError]:
                 yield FieldError.of(f"{path}.{field}", FieldErrorType.FORBIDDEN, None, detail)
         return
     if config is None:
-        yield _required(f"{path}.webhookClientConfig", "required when strategy is set to Webhook")
+        yield required_field(f"{path}.webhookClientConfig", "required when strategy is set to Webhook")
     elif (config.get("url") is None) == (config.get("service") is None):
-        yield _required(f"{path}.webhookClientConfig", "exactly one of url or service is required")
+        yield required_field(f"{path}.webhookClientConfig", "exactly one of url or service is required")
     if not versions:
-        yield _required(f"{path}.conversionReviewVersions")
+        yield required_field(f"{path}.conversionReviewVersions")
 
 
 def _find_immutable_errors(spec: Object, old_spec: Object) -> Iterator[FieldError]:
@@ -119,7 +120,7 @@ def _find_immutable_errors(spec: Object, old_spec: Object) -> Iterator[FieldErro
         ("spec.names.plural", names.get("plural"), old_names["plural"]),
     ):
         if (new or "") != old:
-            yield _invalid(path, new or "", "field is immutable")
+            yield invalid_field(path, new or "", "field is immutable")
 
 
 def _find_stored_version_errors(spec: Object, old: Object | None) -> Iterator[FieldError]:
@@ -129,17 +130,17 @@ def _find_stored_version_errors(spec: Object, old: Object | None) -> Iterator[Fi
     stored += [storage] if storage is not None and storage not in stored else []
     path, missing = "status.storedVersions", list(stored)
     if not stored:
-        yield _invalid(path, None, "must have at least one stored version")
+        yield invalid_field(path, None, "must have at least one stored version")
         return
     for version in versions:
         name = version.get("name") or ""
         if version.get("storage") and name not in missing:
-            yield _invalid(path, stored, f"must have the storage version {name}")
+            yield invalid_field(path, stored, f"must have the storage version {name}")
         if name in missing:
             missing.remove(name)
     for name in missing:
         detail = f"missing from spec.versions; {name} was previously a storage version"
-        yield _invalid(f"{path}[{stored.index(name)}]", name, detail)
+        yield invalid_field(f"{path}[{stored.index(name)}]", name, detail)
 
 
 def _find_approval_errors(crd: Object, old: Object | None) -> Iterator[FieldError]:
@@ -152,14 +153,6 @@ def _find_approval_errors(crd: Object, old: Object | None) -> Iterator[FieldErro
         return
     path, detail = f"metadata.annotations[{_APPROVAL}]", "protected groups must have an approval annotation"
     if not approval:
-        yield _required(path, detail)
+        yield required_field(path, detail)
     elif not approval.startswith("unapproved") and not (urlsplit(approval).scheme and urlsplit(approval).netloc):
-        yield _invalid(path, approval, detail)
-
-
-def _required(path: str, detail: str = "") -> FieldError:
-    return FieldError.of(path, FieldErrorType.REQUIRED, None, detail)
-
-
-def _invalid(path: str, value: Any, detail: str) -> FieldError:
-    return FieldError.of(path, FieldErrorType.INVALID, value, detail)
+        yield invalid_field(path, approval, detail)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pliant.embedded.schema import FieldError, FieldErrorType
 from pliant.embedded.schema.crd_schemas import find_schema_errors
+from pliant.embedded.schema.field_errors import invalid_field, required_field
 from pliant.embedded.schema.metadata import DNS_1035_LABEL_RULE, name_problem
 from pliant.embedded.schema.rules.field_paths import find_field_schema
 from pliant.embedded.storage.stored_objects import Object
@@ -32,9 +33,9 @@ def find_version_errors(spec: Object, old_spec: Object | None) -> Iterator[Field
     for index, version in enumerate(versions):
         path, name = f"spec.versions[{index}]", version.get("name") or ""
         if problem := name_problem(name, DNS_1035_LABEL_RULE) or ("" if name else DNS_1035_LABEL_RULE.message):
-            yield _invalid(f"{path}.name", name, problem)
+            yield invalid_field(f"{path}.name", name, problem)
         if _openapi_of(version) is None:
-            yield _required(f"{path}.schema.openAPIV3Schema", "schemas are required")
+            yield required_field(f"{path}.schema.openAPIV3Schema", "schemas are required")
         yield from _find_warning_errors(version, f"{path}.deprecationWarning")
     old_schemas = [_openapi_of(version) for version in (old_spec or {}).get("versions") or ()]
     for field, find_errors in _FINDERS.items():
@@ -45,12 +46,12 @@ def find_version_errors(spec: Object, old_spec: Object | None) -> Iterator[Field
                 path = f"spec.versions[{index}].{field}"
                 yield from find_errors(_Part([version], field, path, shared, old_schemas))
     if len({version.get("name") for version in versions}) != len(versions):
-        yield _invalid("spec.versions", versions, "must contain unique version names")
+        yield invalid_field("spec.versions", versions, "must contain unique version names")
     if sum(bool(version.get("storage")) for version in versions) != 1:
-        yield _invalid("spec.versions", versions, "must have exactly one version marked as storage version")
+        yield invalid_field("spec.versions", versions, "must have exactly one version marked as storage version")
     first = (versions[0].get("name") or "") if versions else ""
     if first and (problem := name_problem(first, DNS_1035_LABEL_RULE)):
-        yield _invalid("spec.version", first, problem)  # the field of v1beta1 that the first version sets
+        yield invalid_field("spec.version", first, problem)  # the field of v1beta1 that the first version sets
 
 
 class _Part:
@@ -90,13 +91,13 @@ def _find_warning_errors(version: Object, path: str) -> Iterator[FieldError]:
     if warning is None:
         return
     if not version.get("deprecated"):
-        yield _invalid(path, warning, "can only be set for deprecated versions")
+        yield invalid_field(path, warning, "can only be set for deprecated versions")
     elif len(warning.encode()) > _MAX_WARNING_CHARACTERS:
-        yield _invalid(path, warning, f"must be <= {_MAX_WARNING_CHARACTERS} characters long")
+        yield invalid_field(path, warning, f"must be <= {_MAX_WARNING_CHARACTERS} characters long")
     elif not warning:
-        yield _invalid(path, warning, "must not be an empty string")
+        yield invalid_field(path, warning, "must not be an empty string")
     elif not warning.isprintable():
-        yield _invalid(path, warning, "must only contain printable UTF-8 characters")
+        yield invalid_field(path, warning, "must only contain printable UTF-8 characters")
 
 
 def _find_schema_errors(part: _Part) -> Iterator[FieldError]:
@@ -120,30 +121,30 @@ def _find_subresource_errors(part: _Part) -> Iterator[FieldError]:
         path, value = f"{part.path}.scale.{field}", scale.get(field) or ""
         if not value:
             if field != "labelSelectorPath":
-                yield _required(path)
+                yield required_field(path)
         elif not value.startswith("."):
-            yield _invalid(path, value, "must be a simple json path starting with .")
+            yield invalid_field(path, value, "must be a simple json path starting with .")
         elif not value.startswith(roots):
-            yield _invalid(path, value, f"should be a json path under {' or '.join(each[:-1] for each in roots)}")
+            yield invalid_field(path, value, f"should be a json path under {' or '.join(each[:-1] for each in roots)}")
 
 
 def _find_column_errors(part: _Part) -> Iterator[FieldError]:
     for index, column in enumerate(part.value or ()):
         path = f"{part.path}[{index}]"
         if not column.get("name"):
-            yield _required(f"{path}.name")
+            yield required_field(f"{path}.name")
         column_type, column_format = column.get("type") or "", column.get("format") or ""
         if not column_type:
-            yield _required(f"{path}.type", f"must be one of {','.join(_COLUMN_TYPES)}")
+            yield required_field(f"{path}.type", f"must be one of {','.join(_COLUMN_TYPES)}")
         elif column_type not in _COLUMN_TYPES:
-            yield _invalid(f"{path}.type", column_type, f"must be one of {','.join(_COLUMN_TYPES)}")
+            yield invalid_field(f"{path}.type", column_type, f"must be one of {','.join(_COLUMN_TYPES)}")
         if column_format and column_format not in _COLUMN_FORMATS:
-            yield _invalid(f"{path}.format", column_format, f"must be one of {','.join(_COLUMN_FORMATS)}")
+            yield invalid_field(f"{path}.format", column_format, f"must be one of {','.join(_COLUMN_FORMATS)}")
         json_path = column.get("jsonPath") or ""
         if not json_path:
-            yield _required(f"{path}.JSONPath")
+            yield required_field(f"{path}.JSONPath")
         elif not json_path.startswith("."):
-            yield _invalid(f"{path}.JSONPath", json_path, "must be a simple json path starting with .")
+            yield invalid_field(f"{path}.JSONPath", json_path, "must be a simple json path starting with .")
 
 
 def _find_selectable_errors(part: _Part) -> Iterator[FieldError]:
@@ -151,22 +152,22 @@ def _find_selectable_errors(part: _Part) -> Iterator[FieldError]:
         return
     # kube-apiserver moves a schema that all versions share elsewhere before it looks for it.
     if part.openapi is None or part.shares_schema != part.is_shared:
-        yield _invalid(part.path, "", "may only be set when the schema is included")
+        yield invalid_field(part.path, "", "may only be set when the schema is included")
         return
     known: set[str] = set()
     for index, field in enumerate(part.value):
         path, json_path = f"{part.path}[{index}].jsonPath", field.get("jsonPath") or ""
         if not json_path:
-            yield _required(path)
+            yield required_field(path)
             continue
         found = find_field_schema(json_path, part.openapi) if "[" not in json_path else None
         if found is None:
-            yield _invalid(path, json_path, "is an invalid path")
+            yield invalid_field(path, json_path, "is an invalid path")
             continue
         if json_path.startswith((".metadata.", ".metadata[")) or json_path == ".metadata":
-            yield _invalid(path, json_path, "must not point to fields in metadata")
+            yield invalid_field(path, json_path, "must not point to fields in metadata")
         if found.get("type") not in _SELECTABLE_TYPES:
-            yield _invalid(path, json_path, "must point to a field of type string, boolean or integer")
+            yield invalid_field(path, json_path, "must point to a field of type string, boolean or integer")
         if json_path in known:
             yield FieldError.of(path, FieldErrorType.DUPLICATE, json_path, "")
         known.add(json_path)
@@ -181,11 +182,3 @@ _FINDERS: Final[Mapping[str, Callable[[_Part], Iterator[FieldError]]]] = {
     "additionalPrinterColumns": _find_column_errors,
     "selectableFields": _find_selectable_errors,
 }
-
-
-def _required(path: str, detail: str = "") -> FieldError:
-    return FieldError.of(path, FieldErrorType.REQUIRED, None, detail)
-
-
-def _invalid(path: str, value: Any, detail: str) -> FieldError:
-    return FieldError.of(path, FieldErrorType.INVALID, value, detail)

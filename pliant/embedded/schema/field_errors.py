@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -50,6 +50,27 @@ class FieldError:
         if detail:
             parts.append(detail)
         return cls(field, error_type.cause, ": ".join(parts))
+
+
+def required_field(path: str, detail: str = "") -> FieldError:
+    return FieldError.of(path, FieldErrorType.REQUIRED, None, detail)
+
+
+def invalid_field(path: str, value: Any, detail: str) -> FieldError:
+    return FieldError.of(path, FieldErrorType.INVALID, value, detail)
+
+
+def forbidden_field(path: str, detail: str) -> FieldError:
+    return FieldError.of(path, FieldErrorType.FORBIDDEN, None, detail)
+
+
+def duplicate_value(path: str, value: Any) -> FieldError:
+    return FieldError.of(path, FieldErrorType.DUPLICATE, value, "")
+
+
+def unsupported_value(path: str, value: Any, supported: Iterable[str]) -> FieldError:
+    values = ", ".join(f'"{each}"' for each in supported)
+    return FieldError.of(path, FieldErrorType.UNSUPPORTED, value, f"supported values: {values}")
 
 
 PathSegment = str | int

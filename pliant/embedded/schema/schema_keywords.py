@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pliant.embedded.schema.field_errors import FieldError, FieldErrorType
+from pliant.embedded.schema.field_errors import (
+    FieldError,
+    forbidden_field,
+    invalid_field,
+    required_field,
+    unsupported_value,
+)
 
 JsonSchema = Mapping[str, Any]
 _JSON_TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
@@ -21,7 +27,9 @@ def find_keyword_errors(
     yield from _find_node_errors(schema, path, is_meta=is_meta, allows_default=allows_default)
     additional, properties = schema.get("additionalProperties"), schema.get("properties") or {}
     if additional is not None and properties and additional is not True:
-        yield _forbidden(f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive")
+        yield forbidden_field(
+            f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive"
+        )
     below: dict[str, Any] = {"is_root": False, "is_meta": is_meta, "allows_default": allows_default}
     if isinstance(additional, Mapping):
         allowed = {**below, "allows_default": allows_default and not is_meta}
@@ -51,18 +59,18 @@ def _find_parts(schema: JsonSchema, path: str) -> Iterator[tuple[str, JsonSchema
 def _find_node_errors(schema: JsonSchema, path: str, *, is_meta: bool, allows_default: bool) -> Iterator[FieldError]:
     json_type = schema.get("type") or ""
     if json_type and json_type not in _JSON_TYPES:
-        yield _unsupported(f"{path}.type", json_type, _JSON_TYPES)
+        yield unsupported_value(f"{path}.type", json_type, _JSON_TYPES)
     if json_type == "null":
-        yield _forbidden(f"{path}.type", "type cannot be set to null, use nullable as an alternative")
+        yield forbidden_field(f"{path}.type", "type cannot be set to null, use nullable as an alternative")
     if schema.get("default") is not None and not allows_default:
-        yield _forbidden(f"{path}.default", "must not be set in the metadata of an object")
+        yield forbidden_field(f"{path}.default", "must not be set in the metadata of an object")
     for keyword in _NOT_SUPPORTED:
         if schema.get(keyword) or (keyword in ("additionalItems", "$ref") and keyword in schema):
-            yield _forbidden(f"{path}.{keyword}", f"{keyword} is not supported")
+            yield forbidden_field(f"{path}.{keyword}", f"{keyword} is not supported")
     if isinstance(schema.get("items"), list):
-        yield _forbidden(f"{path}.items", "items must be a schema object and not an array")
+        yield forbidden_field(f"{path}.items", "items must be a schema object and not an array")
     if is_meta and schema.get("x-kubernetes-embedded-resource"):
-        yield _forbidden(f"{path}.x-kubernetes-embedded-resource", "must not be used inside of resource meta")
+        yield forbidden_field(f"{path}.x-kubernetes-embedded-resource", "must not be used inside of resource meta")
     yield from _find_extension_errors(schema, path)
     yield from _find_list_errors(schema, path)
 
@@ -71,9 +79,9 @@ def _find_extension_errors(schema: JsonSchema, path: str) -> Iterator[FieldError
     json_type = schema.get("type") or ""
     if schema.get("uniqueItems"):
         detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
-        yield _forbidden(f"{path}.uniqueItems", detail)
+        yield forbidden_field(f"{path}.uniqueItems", detail)
     if schema.get("x-kubernetes-preserve-unknown-fields") is False:
-        yield _invalid(f"{path}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined")
+        yield invalid_field(f"{path}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined")
     for keyword, required, values in (
         ("x-kubernetes-map-type", "object", _MAP_TYPES),
         ("x-kubernetes-list-type", "array", _LIST_TYPES),
@@ -82,9 +90,13 @@ def _find_extension_errors(schema: JsonSchema, path: str) -> Iterator[FieldError
             continue
         if json_type != required:
             detail = f"must be {required} if {keyword} is specified"
-            yield _invalid(f"{path}.type", json_type, detail) if json_type else _required(f"{path}.type", detail)
+            yield (
+                invalid_field(f"{path}.type", json_type, detail)
+                if json_type
+                else required_field(f"{path}.type", detail)
+            )
         if value not in values:
-            yield _unsupported(f"{path}.{keyword}", value, values)
+            yield unsupported_value(f"{path}.{keyword}", value, values)
 
 
 def _find_list_errors(schema: JsonSchema, path: str) -> Iterator[FieldError]:
@@ -92,17 +104,19 @@ def _find_list_errors(schema: JsonSchema, path: str) -> Iterator[FieldError]:
     items = schema.get("items")
     if keys and list_type is None:
         detail = "must be map if x-kubernetes-list-map-keys is non-empty"
-        yield _required(f"{path}.x-kubernetes-list-type", detail)
+        yield required_field(f"{path}.x-kubernetes-list-type", detail)
     elif keys and list_type != "map":
         detail = "must be map if x-kubernetes-list-map-keys is non-empty"
-        yield _invalid(f"{path}.x-kubernetes-list-type", list_type, detail)
+        yield invalid_field(f"{path}.x-kubernetes-list-type", list_type, detail)
     if list_type == "set" and schema.get("type") == "array" and isinstance(items, Mapping):
         yield from _find_set_errors(items, path)
     if list_type == "map":
         yield from _find_map_errors(schema, items, keys, path)
     if list_type in ("set", "map") and isinstance(items, Mapping):
         if items.get("nullable"):
-            yield _forbidden(f"{path}.items.nullable", f"cannot be nullable when x-kubernetes-list-type is {list_type}")
+            yield forbidden_field(
+                f"{path}.items.nullable", f"cannot be nullable when x-kubernetes-list-type is {list_type}"
+            )
         if list_type == "map":
             yield from _find_key_errors(items, keys, path)
 
@@ -110,33 +124,35 @@ def _find_list_errors(schema: JsonSchema, path: str) -> Iterator[FieldError]:
 def _find_set_errors(items: JsonSchema, path: str) -> Iterator[FieldError]:
     detail = "must be atomic as item of a list with x-kubernetes-list-type=set"
     if items.get("type") == "array" and items.get("x-kubernetes-list-type") not in (None, "atomic"):
-        yield _invalid(f"{path}.items.x-kubernetes-list-type", items["x-kubernetes-list-type"], detail)
+        yield invalid_field(f"{path}.items.x-kubernetes-list-type", items["x-kubernetes-list-type"], detail)
     if items.get("type") == "object" and items.get("x-kubernetes-map-type") != "atomic":
-        yield _invalid(f"{path}.items.x-kubernetes-map-type", items.get("x-kubernetes-list-type"), detail)
+        yield invalid_field(f"{path}.items.x-kubernetes-map-type", items.get("x-kubernetes-list-type"), detail)
 
 
 def _find_map_errors(schema: JsonSchema, items: Any, keys: list[str], path: str) -> Iterator[FieldError]:
     if not keys:
-        yield _required(f"{path}.x-kubernetes-list-map-keys", "must not be empty if x-kubernetes-list-type is map")
+        yield required_field(f"{path}.x-kubernetes-list-map-keys", "must not be empty if x-kubernetes-list-type is map")
     if "items" not in schema:
-        yield _required(f"{path}.items", "must have a schema if x-kubernetes-list-type is map")
+        yield required_field(f"{path}.items", "must have a schema if x-kubernetes-list-type is map")
         return
     if not isinstance(items, Mapping):
-        yield _invalid(f"{path}.items", items, "must only have a single schema if x-kubernetes-list-type is map")
+        yield invalid_field(f"{path}.items", items, "must only have a single schema if x-kubernetes-list-type is map")
         return
     if items.get("type") != "object":
         detail = "must be object if parent array's x-kubernetes-list-type is map"
-        yield _invalid(f"{path}.items.type", items.get("type") or "", detail)
+        yield invalid_field(f"{path}.items.type", items.get("type") or "", detail)
         return
     properties = items.get("properties") or {}
     for index, key in enumerate(keys):
         if key not in properties:
-            yield _invalid(f"{path}.x-kubernetes-list-map-keys", keys, "entries must all be names of item properties")
+            yield invalid_field(
+                f"{path}.x-kubernetes-list-map-keys", keys, "entries must all be names of item properties"
+            )
         elif properties[key].get("type") in ("array", "object"):
             detail = "must be a scalar type if parent array's x-kubernetes-list-type is map"
-            yield _invalid(f"{path}.items.properties[{key}].type", items["type"], detail)
+            yield invalid_field(f"{path}.items.properties[{key}].type", items["type"], detail)
         if key in keys[:index]:
-            yield _invalid(f"{path}.x-kubernetes-list-map-keys", keys, "must not contain duplicate entries")
+            yield invalid_field(f"{path}.x-kubernetes-list-map-keys", keys, "must not contain duplicate entries")
 
 
 def _find_key_errors(items: JsonSchema, keys: list[str], path: str) -> Iterator[FieldError]:
@@ -147,23 +163,6 @@ def _find_key_errors(items: JsonSchema, keys: list[str], path: str) -> Iterator[
             continue
         if key not in (items.get("required") or ()) and found.get("default") is None:
             detail = f"{prefix} must have a default or be a required property"
-            yield _required(f"{path}.items.properties[{key}].default", detail)
+            yield required_field(f"{path}.items.properties[{key}].default", detail)
         if found.get("nullable"):
-            yield _forbidden(f"{path}.items.properties[{key}].nullable", f"{prefix} cannot be nullable")
-
-
-def _required(path: str, detail: str) -> FieldError:
-    return FieldError.of(path, FieldErrorType.REQUIRED, None, detail)
-
-
-def _forbidden(path: str, detail: str) -> FieldError:
-    return FieldError.of(path, FieldErrorType.FORBIDDEN, None, detail)
-
-
-def _invalid(path: str, value: Any, detail: str) -> FieldError:
-    return FieldError.of(path, FieldErrorType.INVALID, value, detail)
-
-
-def _unsupported(path: str, value: Any, supported: tuple[str, ...]) -> FieldError:
-    values = ", ".join(f'"{each}"' for each in supported)
-    return FieldError.of(path, FieldErrorType.UNSUPPORTED, value, f"supported values: {values}")
+            yield forbidden_field(f"{path}.items.properties[{key}].nullable", f"{prefix} cannot be nullable")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pliant.embedded.schema.field_errors import FieldError, FieldErrorType
+from pliant.embedded.schema.field_errors import FieldError, forbidden_field, invalid_field, required_field
 from pliant.embedded.schema.formats import compile_go_pattern
 from pliant.errors import InvalidSpec
 
@@ -48,20 +48,20 @@ def find_unsupported_keyword(schema: Any) -> str:
 def _find_node_errors(schema: JsonSchema, path: str, level: str) -> Iterator[FieldError]:
     items, additional = schema.get("items"), schema.get("additionalProperties")
     if schema.get("type") == "array" and items is None:
-        yield _required(f"{path}.items", "must be specified")
+        yield required_field(f"{path}.items", "must be specified")
     if items is not None:
         yield from _find_node_errors(items, f"{path}.items", _ITEM)
     properties = schema.get("properties") or {}
     for name, child in properties.items():
         yield from _find_node_errors(child, f"{path}.properties[{name}]", _FIELD)
     if additional is not None and level == _ROOT:
-        yield _forbidden(f"{path}.additionalProperties", "must not be used at the root")
+        yield forbidden_field(f"{path}.additionalProperties", "must not be used at the root")
     if isinstance(additional, Mapping):
         yield from _find_node_errors(additional, f"{path}.additionalProperties", _FIELD)
     if schema.get("x-kubernetes-int-or-string"):
         for keyword in ("x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"):
             if schema.get(keyword):
-                yield _invalid(f"{path}.{keyword}", True, "must be false if x-kubernetes-int-or-string is true")
+                yield invalid_field(f"{path}.{keyword}", True, "must be false if x-kubernetes-int-or-string is true")
     first: JsonSchema = (schema.get("allOf") or ({},))[0]
     yield from _find_part_errors(
         schema,
@@ -74,7 +74,7 @@ def _find_node_errors(schema: JsonSchema, path: str, level: str) -> Iterator[Fie
         yield from _find_type_meta_errors(properties, path)
     if level == _ROOT and "metadata" in properties and not _is_allowed_metadata(properties["metadata"]):
         detail = "must not specify anything other than name and generateName, but metadata is implicitly specified"
-        yield _forbidden(f"{path}.properties[metadata]", detail)
+        yield forbidden_field(f"{path}.properties[metadata]", detail)
 
 
 def _find_type_errors(schema: JsonSchema, path: str, level: str) -> Iterator[FieldError]:
@@ -82,23 +82,23 @@ def _find_type_errors(schema: JsonSchema, path: str, level: str) -> Iterator[Fie
     keeps_unknown = schema.get("x-kubernetes-preserve-unknown-fields")
     if is_embedded and json_type != "object":
         detail = "must be object if x-kubernetes-embedded-resource is true"
-        yield _invalid(f"{path}.type", json_type, detail) if json_type else _required(f"{path}.type", detail)
+        yield invalid_field(f"{path}.type", json_type, detail) if json_type else required_field(f"{path}.type", detail)
     elif not json_type and not schema.get("x-kubernetes-int-or-string") and not keeps_unknown:
-        yield _required(f"{path}.type", f"must not be empty {'at' if level == _ROOT else 'for'} {level}")
+        yield required_field(f"{path}.type", f"must not be empty {'at' if level == _ROOT else 'for'} {level}")
     if is_embedded and schema.get("additionalProperties") is not None:
         detail = "must not be used if x-kubernetes-embedded-resource is set"
-        yield _forbidden(f"{path}.additionalProperties", detail)
+        yield forbidden_field(f"{path}.additionalProperties", detail)
     if level == _ROOT and json_type not in ("", "object"):
-        yield _invalid(f"{path}.type", json_type, "must be object at the root")
+        yield invalid_field(f"{path}.type", json_type, "must be object at the root")
     if is_embedded and not keeps_unknown and not schema.get("properties"):
         condition = "x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields"
-        yield _required(f"{path}.properties", f"must not be empty if {condition}")
+        yield required_field(f"{path}.properties", f"must not be empty if {condition}")
 
 
 def _find_type_meta_errors(properties: JsonSchema, path: str) -> Iterator[FieldError]:
     for name, json_type in (("kind", "string"), ("apiVersion", "string"), ("metadata", "object")):
         if name in properties and (found := properties[name].get("type") or "") != json_type:
-            yield _invalid(f"{path}.properties[{name}].type", found, f"must be {json_type}")
+            yield invalid_field(f"{path}.properties[{name}].type", found, f"must be {json_type}")
 
 
 def _is_allowed_metadata(schema: JsonSchema) -> bool:
@@ -123,7 +123,7 @@ def _find_part_errors(
         try:
             compile_go_pattern(schema["pattern"])
         except InvalidSpec as error:
-            yield _invalid(f"{path}.pattern", schema["pattern"], error.problem)
+            yield invalid_field(f"{path}.pattern", schema["pattern"], error.problem)
 
 
 def _find_nested_errors(schema: JsonSchema, path: str, *, skips_any_of: bool = False) -> Iterator[FieldError]:
@@ -133,12 +133,12 @@ def _find_nested_errors(schema: JsonSchema, path: str, *, skips_any_of: bool = F
     for name, child in (schema.get("properties") or {}).items():
         yield from _find_nested_errors(child, f"{path}.properties[{name}]")
     if isinstance(schema.get("additionalProperties"), Mapping) or schema.get("additionalProperties"):
-        yield _forbidden(f"{path}.additionalProperties", "must be undefined to be structural")
+        yield forbidden_field(f"{path}.additionalProperties", "must be undefined to be structural")
     for keyword in _FORBIDDEN_IN_PARTS:
         if schema.get(keyword) or (keyword == "default" and schema.get(keyword) is not None):
-            yield _forbidden(f"{path}.{keyword}", "must be empty to be structural")
+            yield forbidden_field(f"{path}.{keyword}", "must be empty to be structural")
     if "metadata" in (schema.get("properties") or {}):
-        yield _forbidden(f"{path}.properties[metadata]", "must not be specified in a nested context")
+        yield forbidden_field(f"{path}.properties[metadata]", "must not be specified in a nested context")
 
 
 def _find_incomplete_parts(part: JsonSchema, schema: JsonSchema | None, path: str) -> Iterator[FieldError]:
@@ -150,7 +150,7 @@ def _find_incomplete_parts(part: JsonSchema, schema: JsonSchema | None, path: st
 
 def _find_incomplete_fields(part: JsonSchema, schema: JsonSchema | None, path: str) -> Iterator[FieldError]:
     if schema is None:
-        yield _required(path, "because it is defined in a part of the schema")
+        yield required_field(path, "because it is defined in a part of the schema")
         return
     yield from _find_incomplete_parts(part, schema, path)
     if part.get("items") is not None:
@@ -158,15 +158,3 @@ def _find_incomplete_fields(part: JsonSchema, schema: JsonSchema | None, path: s
     properties = schema.get("properties") or {}
     for name, child in (part.get("properties") or {}).items():
         yield from _find_incomplete_fields(child, properties.get(name), f"{path}.properties[{name}]")
-
-
-def _required(path: str, detail: str) -> FieldError:
-    return FieldError.of(path, FieldErrorType.REQUIRED, None, detail)
-
-
-def _forbidden(path: str, detail: str) -> FieldError:
-    return FieldError.of(path, FieldErrorType.FORBIDDEN, None, detail)
-
-
-def _invalid(path: str, value: Any, detail: str) -> FieldError:
-    return FieldError.of(path, FieldErrorType.INVALID, value, detail)

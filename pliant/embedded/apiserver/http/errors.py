@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from pliant.embedded.registry.kinds import Kind
-from pliant.embedded.schema import FieldError, FieldErrorType, invalid_error
+from pliant.embedded.schema import FieldError, invalid_error
+from pliant.embedded.schema.field_errors import duplicate_value as duplicate_value
+from pliant.embedded.schema.field_errors import forbidden_field as forbidden_field
+from pliant.embedded.schema.field_errors import invalid_field as invalid_field
+from pliant.embedded.schema.field_errors import required_field as required_field
+from pliant.embedded.schema.field_errors import unsupported_value as unsupported_value
 from pliant.errors import AlreadyExists, ApiError, BadRequest, Conflict, Forbidden, Invalid, NotFound, ServerError
 
 _MAX_VERSION_DIGITS = 40
@@ -137,27 +142,6 @@ def unsupported_media_type(accepted: Sequence[str]) -> ApiError:
 
 def not_acceptable(served: Sequence[str]) -> ApiError:
     return ApiError(406, "NotAcceptable", "only the following media types are accepted: " + ", ".join(served))
-
-
-def required_field(path: str, detail: str = "") -> FieldError:
-    return FieldError.of(path, FieldErrorType.REQUIRED, None, detail)
-
-
-def invalid_field(path: str, value: Any, detail: str) -> FieldError:
-    return FieldError.of(path, FieldErrorType.INVALID, value, detail)
-
-
-def forbidden_field(path: str, detail: str) -> FieldError:
-    return FieldError.of(path, FieldErrorType.FORBIDDEN, None, detail)
-
-
-def duplicate_value(path: str, value: Any) -> FieldError:
-    return FieldError.of(path, FieldErrorType.DUPLICATE, value, "")
-
-
-def unsupported_value(path: str, value: Any, supported: Iterable[str]) -> FieldError:
-    values = ", ".join(f'"{each}"' for each in supported)
-    return FieldError.of(path, FieldErrorType.UNSUPPORTED, value, f"supported values: {values}")
 
 
 def _status_details(kind: Kind, name: str) -> dict[str, str]:
