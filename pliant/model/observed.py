@@ -90,6 +90,14 @@ class ObservedPod:
     """How the cluster removed the pod through no fault of its own: `was evicted: …`."""
     is_disrupted_by_node: bool = False
     """Whether the pod ended because its node was shut down or restarted; that never counts as a restart."""
+    acknowledged_checkpoint: int | None = None
+    """The latest checkpoint request that the replica has acknowledged; None if it acknowledges none."""
+    is_node_draining: bool = False
+    """Whether the node is cordoned, or has a taint that is going to evict the pod."""
+    is_on_spot_node: bool = False
+    """Whether the node may be reclaimed by its provider at any time."""
+    deletion_cost: int = 0
+    """The annotation `controller.kubernetes.io/pod-deletion-cost`: lower costs are removed first."""
     excluded_nodes: tuple[str, ...] = ()
     """Nodes on which the pod may not be placed, because they had a device fault when it was created."""
 

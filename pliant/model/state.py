@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from pliant.model.departures import Departure, PublishedMembership
 from pliant.model.messages import NO_MESSAGE, Message
 
 Timestamp = Annotated[datetime, Meta(tz=True)]
@@ -320,6 +321,12 @@ class EngineState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     """Since when all master-managed members have succeeded while the master keeps the job running."""
     server_addresses: tuple[str, ...] = ()
     """The parameter servers in rank order, as listed by the latest plan."""
+    departures: dict[str, Departure] = {}
+    """The replicas that were asked to save their state, by the UID of their pod."""
+    checkpoint_requests: int = 0
+    """How many checkpoint requests there were; the number of the latest one."""
+    membership: PublishedMembership | None = None
+    """The membership that replicas learn of; None if no group is elastic."""
     phase_start: PhaseStart | None = None
     phase_seconds: dict[JobPhase, float] = {}
     """Total seconds spent in each phase, the current stay excluded."""

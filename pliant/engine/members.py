@@ -1,0 +1,83 @@
+"""The membership that replicas learn of: who takes part in the training, in rank order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from pliant.engine.pods.replicas import Replica, ReplicaState
+from pliant.model.departures import KEPT_REASONS, PublishedMembership, format_indexes, parse_indexes
+from pliant.model.framework import Rank
+from pliant.model.job import Job, ReplicaGroup
+from pliant.model.labels import normalize_group_name, rank_host
+from pliant.model.state import EngineState, JobPhase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedMember:
+    """A replica that takes part in the training, as its peers see it."""
+
+    name: str
+    """`worker-0`"""
+    group: str
+    index: int
+    rank: int
+    address: str
+    """The DNS name of the replica, with the namespace."""
+
+
+def publish_membership(state: EngineState, job: Job, replicas: Iterable[Replica]) -> EngineState:
+    """Return the state with the membership of the running replicas; a change has a new generation.
+
+    Replicas that leave together with all others, because their job is suspended or restarts, stay members, so that they
+    can write a common checkpoint.
+    """
+    if not any(group.is_elastic for group in job.groups):
+        return state
+    members = [replica for replica in replicas if _is_member(replica, state)]
+    indexes = {
+        group.name: format_indexes(each.rank.index for each in members if each.rank.group is group)
+        for group in job.groups
+        if not group.is_master
+    }
+    attempts = {
+        group.name: max((each.rank.attempt for each in members if each.rank.group is group), default=0)
+        for group in job.groups
+        if not group.is_master
+    }
+    before = state.membership or PublishedMembership()
+    published = {name: ranges for name, ranges in indexes.items() if ranges}
+    latest = {name: attempt for name, attempt in attempts.items() if attempt}
+    if (published, latest) == (before.indexes, before.attempts):
+        return state
+    after = PublishedMembership(generation=before.generation + 1, indexes=published, attempts=latest)
+    return replace(state, membership=after)
+
+
+def list_members(job: Job, state: EngineState) -> list[PublishedMember]:
+    """Return the published members in rank order: first by the order of the groups, then by index."""
+    published = state.membership.indexes if state.membership is not None else {}
+    members: list[PublishedMember] = []
+    for group in job.groups:
+        listed = [_rank_of(group, index, state) for index in parse_indexes(published.get(group.name, ""))]
+        for rank in sorted(listed, key=lambda rank: rank.index if rank.member is None else rank.member.rank):
+            name = f"{normalize_group_name(group.name)}-{rank.index}"
+            address = f"{rank_host(job, rank)}.{job.key.namespace}"
+            members.append(
+                PublishedMember(name=name, group=group.name, index=rank.index, rank=len(members), address=address)
+            )
+    return members
+
+
+def _rank_of(group: ReplicaGroup, index: int, state: EngineState) -> Rank:
+    return Rank(group=group, index=index, attempt=0, member=state.group(group.name).members.get(index))
+
+
+def _is_member(replica: Replica, state: EngineState) -> bool:
+    if replica.rank.group.is_master or replica.state is not ReplicaState.RUNNING or replica.pod is None:
+        return False
+    departure = state.departures.get(replica.pod.uid)
+    leaves_alone = departure is not None and departure.reason not in KEPT_REASONS and state.phase is JobPhase.RUNNING
+    return not leaves_alone

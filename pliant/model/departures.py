@@ -1,0 +1,70 @@
+"""Departures: replicas that may save their state before they are deleted; and the membership that replicas learn of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from enum import StrEnum
+from itertools import pairwise
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+_Timestamp = Annotated[datetime, Meta(tz=True)]
+
+
+class DepartureReason(StrEnum):
+    """Why a replica is asked to save its state; part of the API."""
+
+    RESIZED = "Resized"
+    SUSPENDED = "Suspended"
+    PREEMPTED = "Preempted"
+    REPLACED = "Replaced"
+    NODE_DRAINING = "NodeDraining"
+    """The node is cordoned or has a taint that evicts the pod; the operator itself does not delete the pod."""
+    CHECKPOINT_REQUESTED = "CheckpointRequested"
+    """An annotation of the job requests a checkpoint; nothing is deleted."""
+
+
+KEPT_REASONS = frozenset({DepartureReason.NODE_DRAINING, DepartureReason.CHECKPOINT_REQUESTED})
+"""Reasons for which the operator asks for a checkpoint and deletes nothing."""
+
+
+class Departure(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A request to a replica to save its state, before the pod is deleted or its node is drained."""
+
+    request: int
+    """The number of the checkpoint request; replicas that leave together have the same one."""
+    reason: DepartureReason
+    group: str
+    index: int
+    at: _Timestamp
+    deadline: _Timestamp
+    acknowledged_at: _Timestamp | None = None
+
+
+class PublishedMembership(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The replicas that take part in the training, as the replicas themselves learn it."""
+
+    generation: int = 0
+    """Increases with every change."""
+    indexes: dict[str, str] = {}
+    """The indexes of the members of each group as ranges: `0-2,5`."""
+    attempts: dict[str, int] = {}
+    """The latest attempt of the members of each group: a member that was replaced is another one."""
+
+
+def format_indexes(indexes: Iterable[int]) -> str:
+    """Return the indexes as ranges: `0-2,5`."""
+    ordered = sorted(set(indexes))
+    starts = [each for before, each in pairwise([-2, *ordered]) if each != before + 1]
+    ends = [each for each, after in pairwise([*ordered, -2]) if after != each + 1]
+    pairs = zip(starts, ends, strict=True)
+    return ",".join(str(start) if start == end else f"{start}-{end}" for start, end in pairs)
+
+
+def parse_indexes(ranges: str) -> Iterator[int]:
+    """Yield the indexes of ranges that `format_indexes` has written."""
+    for part in filter(None, ranges.split(",")):
+        start, _, end = part.partition("-")
+        yield from range(int(start), int(end or start) + 1)
