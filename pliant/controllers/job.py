@@ -185,7 +185,7 @@ class JobReconciler:
         decision, wait = await self._decide(job, state)
         if isinstance(decision, PersistTransition):
             await self._status.write(job, raw, decision.status, cluster.progress_receiver)
-            await cluster.applier.apply(job, (decision.event,))
+            await cluster.applier.apply(job, decision.events)
             return None  # the status write triggers the next reconcile
         if decision.status is None and state is not None and self._frontend.has_validation_error(raw_status(raw)):
             # The spec was rejected and is valid now: the unchanged status clears the rejection.

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
+from pliant.engine import departures
 from pliant.engine.clock import align_timers
 from pliant.engine.context import Context, Transition, add_elapsed_phase_time, with_timeline_entry
+from pliant.engine.departures import sync_departures
 from pliant.engine.lifecycle import finish
-from pliant.engine.lifecycle.suspend import sync_suspended_pods
+from pliant.engine.lifecycle.suspend import delete_for_suspend, sync_suspended_pods
+from pliant.engine.members import publish_membership
 from pliant.engine.plans.execution import without_finished_plan_executions, without_members_of_failed_plans
 from pliant.engine.plans.master_pods import apply_master_defaults
 from pliant.engine.plans.membership import with_synced_members
 from pliant.engine.plans.plan_status import fail_open_plans, sync_plans
-from pliant.engine.pod_sync import sync_active_pods
+from pliant.engine.pod_sync import delete_obsolete, sync_active_pods
 from pliant.engine.pods.deletion import list_stuck_terminating_pods, time_to_lost_or_stuck_pod
 from pliant.engine.pods.replicas import raise_attempts_to_observed
 from pliant.engine.rules import next_transition, times_to_next_rule
 from pliant.engine.sizing import with_size_requests
 from pliant.engine.status import rollup
-from pliant.model.actions import Act, Decision, DeleteJob, EmitEvent, JobStatusUpdate, PersistTransition
+from pliant.model.actions import Act, Decision, DeleteJob, DeletePod, EmitEvent, JobStatusUpdate, PersistTransition
 from pliant.model.framework import Framework
 from pliant.model.job import Job
 from pliant.model.messages import MessageReason, message
@@ -59,7 +63,7 @@ def decide(  # noqa: PLR0913 - everything that a decision depends on
     state = with_size_requests(spec, recommendations, state, now)
     state = raise_attempts_to_observed(spec, observed, state)
     state = without_finished_plan_executions(without_members_of_failed_plans(state, spec, observed), observed)
-    state = with_synced_members(spec, observed, state)
+    state = sync_departures(with_synced_members(spec, observed, state), observed, now)
     context = Context(spec=spec, before=before, state=state, observed=observed, config=config, now=now)
     if state.phase.is_final:
         return _clean_up(context)
@@ -71,25 +75,54 @@ def decide(  # noqa: PLR0913 - everything that a decision depends on
 
 
 def _persist(context: Context, transition: Transition) -> PersistTransition:
+    """Persist a transition, and with it the departures and the membership that follow from it."""
     event = EmitEvent(reason=transition.reason, message=transition.message, is_warning=transition.is_warning)
-    return PersistTransition(status=_status_update(context, transition.state), event=event)
+    state = transition.state
+    if any(map(departures.can_acknowledge, context.observed.pods)):
+        state = departures.record_departures(context, transition, list_deletions(_in_state(context, state)))
+    events = [event]
+    if state.checkpoint_requests > transition.state.checkpoint_requests:
+        asked = departures.requested_message(state)
+        events.append(EmitEvent(reason=departures.CHECKPOINT_REQUESTED_REASON, message=asked))
+    after = _in_state(context, state)
+    state = publish_membership(state, after.job, after.replicas.all)
+    return PersistTransition(status=_status_update(context, state), events=tuple(events))
 
 
-def _act(context: Context, framework: Framework) -> Act:
+def _in_state(context: Context, state: EngineState) -> Context:
+    """Return the context of the next decision, if nothing changes in the cluster until then."""
+    return dataclasses.replace(context, before=state, state=state)
+
+
+def _act(context: Context, framework: Framework) -> Decision:
     """Create and delete pods, and update the statuses; an unimportant status change is written after a delay."""
     sync = sync_suspended_pods if context.is_suspended else sync_active_pods
     actions, backoff = sync(context, framework)
+    deletions = [action for action in actions if isinstance(action, DeletePod)]
+    if deletions and (transition := departures.request_checkpoints(context, deletions)) is not None:
+        return _persist(context, transition)
     plans, after, delay = sync_plans(context), rollup.roll_up_status(context), None
     has_changed = rollup.has_status_changed(context.before, after)
     if has_changed:
         delay = rollup.status_write_delay(context.before, after, context.now) or None
     waits = (delay, backoff, plans.requeue_after, _time_to_pod_deadline(context), *times_to_next_rule(context))
     return Act(
-        actions=(*actions, *plans.actions),
+        actions=(*departures.hold_departures(context, actions), *plans.actions),
         status=_status_update(context, after) if has_changed and delay is None else None,
         plan_statuses=plans.statuses,
         requeue_after=shortest_wait(*waits),
     )
+
+
+def list_deletions(context: Context) -> Iterator[DeletePod]:
+    """Yield the deletions of pods that follow from the state of the context."""
+    if context.state.outcome is not None:
+        actions = finish.delete_leftover_objects(context)
+    elif context.is_suspended:
+        actions = delete_for_suspend(context)
+    else:
+        actions = delete_obsolete(context, context.replicas)
+    return (action for action in actions if isinstance(action, DeletePod))
 
 
 def _terminate(context: Context, outcome: JobOutcome) -> Act:
@@ -99,7 +132,7 @@ def _terminate(context: Context, outcome: JobOutcome) -> Act:
         current = finish.terminating_message(outcome, list_stuck_terminating_pods(observed, now))
         after = replace(state, message=current)
         return Act(
-            actions=finish.delete_leftover_objects(context),
+            actions=departures.hold_departures(context, finish.delete_leftover_objects(context)),
             status=_status_update(context, after) if current != state.message else None,
             plan_statuses=fail_open_plans(context).statuses,
             requeue_after=_time_to_pod_deadline(context),
@@ -127,7 +160,9 @@ def _clean_up(context: Context) -> Act:
 
 
 def _time_to_pod_deadline(context: Context) -> timedelta | None:
-    return time_to_lost_or_stuck_pod(context.observed, context.config, context.now)
+    """Return the time until a pod counts as lost or stuck, or until a replica must have saved its state."""
+    lost_or_stuck = time_to_lost_or_stuck_pod(context.observed, context.config, context.now)
+    return shortest_wait(lost_or_stuck, departures.time_to_departure_deadline(context))
 
 
 def shortest_wait(*waits: timedelta | None) -> timedelta | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -28,13 +28,13 @@ class PublishedMember:
     """The DNS name of the replica, with the namespace."""
 
 
-def publish_membership(state: EngineState, job: Job, replicas: Iterable[Replica]) -> EngineState:
+def publish_membership(state: EngineState, job: Job, replicas: Sequence[Replica]) -> EngineState:
     """Return the state with the membership of the running replicas; a change has a new generation.
 
     Replicas that leave together with all others, because their job is suspended or restarts, stay members, so that they
     can write a common checkpoint.
     """
-    if not any(group.is_elastic for group in job.groups):
+    if not any(group.is_elastic for group in job.groups) or _all_leave(replicas, state):
         return state
     members = [replica for replica in replicas if _is_member(replica, state)]
     indexes = {
@@ -79,5 +79,14 @@ def _is_member(replica: Replica, state: EngineState) -> bool:
     if replica.rank.group.is_master or replica.state is not ReplicaState.RUNNING or replica.pod is None:
         return False
     departure = state.departures.get(replica.pod.uid)
-    leaves_alone = departure is not None and departure.reason not in KEPT_REASONS and state.phase is JobPhase.RUNNING
-    return not leaves_alone
+    return departure is None or departure.reason in KEPT_REASONS
+
+
+def _all_leave(replicas: Sequence[Replica], state: EngineState) -> bool:
+    """Return whether the replicas save their state together, because their job is suspended, ends or restarts."""
+    leaving = {uid for uid, departure in state.departures.items() if departure.reason not in KEPT_REASONS}
+    if not leaving or state.phase in (JobPhase.SUSPENDED, JobPhase.TERMINATING):
+        return bool(leaving)
+    return any(
+        each.state is ReplicaState.STALE and each.pod is not None and each.pod.uid in leaving for each in replicas
+    )

@@ -49,7 +49,7 @@ def sync_pods(
         avoided = context.before.avoided_nodes if context.before is not None else ()
         environment = build_shared_environment(job, framework, avoided, context.observed.unusable_nodes)
         actions += _create_pods(environment, creatable)
-    return (*actions, *_delete_obsolete(context, replicas)), wait
+    return (*actions, *delete_obsolete(context, replicas)), wait
 
 
 def _job_service_in_use(context: Context, replicas: Replicas) -> str:
@@ -95,7 +95,7 @@ def _blocked_groups(job: Job, replicas: Replicas, state: EngineState) -> set[str
     return blocked
 
 
-def _delete_obsolete(context: Context, replicas: Replicas) -> tuple[Action, ...]:
+def delete_obsolete(context: Context, replicas: Replicas) -> tuple[Action, ...]:
     """Return the deletions of pods and services that belong to no replica."""
     stale = [replica.pod for replica in replicas.all if replica.state is ReplicaState.STALE and replica.pod is not None]
     # Highest index first: rank 0 hosts the rendezvous.

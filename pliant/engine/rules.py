@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Final
 
 from pliant.engine.context import Context, Transition
+from pliant.engine.departures import request_drain_checkpoints
 from pliant.engine.lifecycle import finish
 from pliant.engine.lifecycle.suspend import resume_job, suspend_job
 from pliant.engine.plans.execution import apply_edited_sizes, complete_migrations, start_next_plan
@@ -132,6 +133,11 @@ RULES: Final = (
         evaluate=restart_idle_master,
         condition="The master did not request members in time and does not retry by itself.",
         requeue_after=time_to_idle_master_restart,
+    ),
+    Rule(
+        name="RequestDrainCheckpoint",
+        evaluate=request_drain_checkpoints,
+        condition="A replica that acknowledges checkpoint requests runs on a node that is being drained.",
     ),
     Rule(
         name="WarnAboutSpec",

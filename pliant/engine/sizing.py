@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from datetime import datetime
 
@@ -9,6 +10,7 @@ from msgspec.structs import replace
 
 from pliant.engine.context import Context, Transition, make_transition
 from pliant.engine.plans.membership import membership_of
+from pliant.engine.removal import skipped_after_resize
 from pliant.model.job import Job, ReplicaGroup, ResizeMode
 from pliant.model.messages import AUTOSCALING_DISABLED, BOUNDS_EDITED, Message, MessageReason, message
 from pliant.model.observed import ScaleRecommendation
@@ -43,7 +45,7 @@ def resize_groups(context: Context) -> Transition | None:
         _resize_message(name, group_state, persisted.group(name), wanted[name]) for name, group_state in before.items()
     )
     resized = Message(MessageReason.GROUPS_RESIZED, {}, changes)
-    after = {name: _with_size(group_state, wanted[name]) for name, group_state in before.items()}
+    after = {group.name: _with_size(context, group, wanted[group.name]) for group in resizable}
     state = replace(context.state, groups={**context.state.groups, **after})
     if any(group.resize_mode is not ResizeMode.JOIN for group in resizable):
         resized = resized if is_suspended else Message(MessageReason.GROUPS_RESIZED, {"restarts": 1}, changes)
@@ -158,13 +160,21 @@ def _keep_or_replace_request(previous: SizeRequest | None, size: int, now: datet
     return previous if previous is not None and previous.size == size else SizeRequest(size=size, at=now)
 
 
-def _with_size(group_state: GroupState, size: int) -> GroupState:
+def _with_size(context: Context, group: ReplicaGroup, size: int) -> GroupState:
+    group_state = context.state.group(group.name)
+    # Replicas that all start again get consecutive indexes.
+    skipped: tuple[int, ...] = ()
+    if group.resize_mode is ResizeMode.JOIN and context.state.phase is not JobPhase.SUSPENDED:
+        replicas = context.replicas.in_group(context.job.group(group.name) or group)
+        skipped = skipped_after_resize(replicas, group_state.skipped_indexes, size)
+    kept = set(dataclasses.replace(group, size=size, skipped_indexes=skipped).indexes)
     return replace(
         group_state,
         applied_size=size,
+        skipped_indexes=skipped,
         rejected_size=None,
-        index_min_attempts={index: least for index, least in group_state.index_min_attempts.items() if index < size},
-        replica_outcomes={index: outcome for index, outcome in group_state.replica_outcomes.items() if index < size},
+        index_min_attempts={index: least for index, least in group_state.index_min_attempts.items() if index in kept},
+        replica_outcomes={index: outcome for index, outcome in group_state.replica_outcomes.items() if index in kept},
     )
 
 

@@ -42,7 +42,7 @@ def variable_prefix(group: str) -> str:
 
 
 def _group_environment(job: Job, group: ReplicaGroup) -> dict[str, str]:
-    instances = [replica_dns_name(job, group.name, index) for index in range(group.size)]
+    instances = [replica_dns_name(job, group.name, index) for index in group.indexes]
     hosts = [f"{instance}:{port.number}" for instance in instances for port in group.ports]
     prefix = variable_prefix(group.name)
     return {

@@ -53,9 +53,9 @@ class RoleAssignment:
         before = 0
         for group in self.groups(*roles):
             if group.name == rank.group.name:
-                return before + rank.index
+                return before + position_of(rank)
             before += group.size
-        return before + rank.index
+        return before + position_of(rank)
 
     def rank0_group(self, *roles: str) -> ReplicaGroup | None:
         return next((group for group in self.groups(*roles) if group.size), None)
@@ -83,10 +83,15 @@ class RoleAssignment:
     def group_hosts(self, group: ReplicaGroup) -> tuple[str, ...]:
         naming, name = self.job.naming, normalize_group_name(group.name)
         pod = naming.pod_overrides.get(name, naming.pod)
-        names = _format_hosts(pod, naming.service, self.job.key, group.name, group.size)
+        names = _format_hosts(pod, naming.service, self.job.key, group.name, tuple(group.indexes))
         if not naming.job_service:
             return names
         return _in_job_service(names, naming.own_services.get(name, 0), job_service_name(self.job))
+
+
+def position_of(rank: Rank) -> int:
+    """Return the place of a replica in its group: its index, unless lower indexes are skipped."""
+    return rank.index - sum(skipped < rank.index for skipped in rank.group.skipped_indexes)
 
 
 def group_restart_id(job: Job, group: ReplicaGroup) -> str:
@@ -113,10 +118,12 @@ def to_compact_json(value: object) -> str:
 
 
 @lru_cache(maxsize=256)
-def _format_hosts(pod_format: str, service_format: str, job_key: JobKey, group: str, size: int) -> tuple[str, ...]:
+def _format_hosts(
+    pod_format: str, service_format: str, job_key: JobKey, group: str, indexes: tuple[int, ...]
+) -> tuple[str, ...]:
     """Format the host names of a group; cached, since the environment of every replica lists all of them."""
     naming = Naming(pod=pod_format, service=service_format)
-    return tuple(format_service_name(naming, format_pod_name(naming, job_key, group, index)) for index in range(size))
+    return tuple(format_service_name(naming, format_pod_name(naming, job_key, group, index)) for index in indexes)
 
 
 @lru_cache(maxsize=256)

@@ -121,13 +121,14 @@ class JobStatusUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersistTransition:
-    """Write the status, then emit the event; the write triggers the next reconciliation, which acts on it.
+    """Write the status, then emit the events; the write triggers the next reconciliation, which acts on it.
 
     A step that must not be decided twice is persisted before anything is done about it.
     """
 
     status: JobStatusUpdate
-    event: EmitEvent
+    events: tuple[EmitEvent, ...]
+    """The event of the transition, and that of the checkpoint request that it causes, if any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

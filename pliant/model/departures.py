@@ -55,8 +55,8 @@ class PublishedMembership(Struct, frozen=True, kw_only=True, omit_defaults=True,
 
 
 def format_indexes(indexes: Iterable[int]) -> str:
-    """Return the indexes as ranges: `0-2,5`."""
-    ordered = sorted(set(indexes))
+    """Return the indexes as ranges: `0-2,5`. Labels of foreign pods may contain negative ones, which are left out."""
+    ordered = sorted({each for each in indexes if each >= 0})
     starts = [each for before, each in pairwise([-2, *ordered]) if each != before + 1]
     ends = [each for each, after in pairwise([*ordered, -2]) if after != each + 1]
     pairs = zip(starts, ends, strict=True)

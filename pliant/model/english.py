@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from pliant.model.departures import DepartureReason
 from pliant.model.messages import AUTOSCALING_DISABLED, BOUNDS_EDITED, MAX_DETAILS, Message, MessageReason
 from pliant.model.state import SizeRequester
 
@@ -126,6 +127,21 @@ def _render_resize(message: Message) -> str:
     return f"{text}; all replicas restart" if _number(message, "restarts") else text
 
 
+_DEPARTURE_CAUSES: Mapping[str, str] = {
+    DepartureReason.RESIZED: "before the resize",
+    DepartureReason.SUSPENDED: "before the job is suspended",
+    DepartureReason.PREEMPTED: "before the job ends",
+    DepartureReason.REPLACED: "before the replica is replaced",
+    DepartureReason.NODE_DRAINING: "because the node is being drained",
+}
+
+
+def _render_checkpoint_request(message: Message) -> str:
+    cause = _DEPARTURE_CAUSES.get(_text(message, "cause"), "")
+    text = f"asking {render_details(message)} to save the state within {_text(message, 'seconds')}s"
+    return f"{text} {cause} (checkpoint request {_text(message, 'request')})"
+
+
 def _render_plan(message: Message) -> str:
     text = f"{_text(message, 'plan')}: {render_details(message)}"
     return f"{text} ({_text(message, 'message')})" if _text(message, "message") else text
@@ -200,6 +216,9 @@ TEMPLATES: Final[Mapping[str, str | Callable[[Message], str]]] = {
     MessageReason.SUSPENDING: "deleting pods; timeLimit is paused",
     MessageReason.SUSPENDED: _render_suspended,
     MessageReason.RESUMED: "resumed",
+    MessageReason.CHECKPOINT_REQUESTED: _render_checkpoint_request,
+    MessageReason.CHECKPOINT_SAVED: "{details} saved the state within {seconds}s (checkpoint request {request})",
+    MessageReason.WAITING_FOR_CHECKPOINT: "waiting for {details} to save the state",
     MessageReason.GROUPS_RESIZED: _render_resize,
     MessageReason.GROUP_RESIZED: "{group} from {before} to {after}",
     MessageReason.RESIZE_REJECTED: _render_all_details,

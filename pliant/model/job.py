@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
+from itertools import count, islice
 from typing import Any, NamedTuple
 
 from pliant.errors import InvalidSpec
 from pliant.model.state import AcceptedSpec, GroupMember, JobPhase, SizeRequester
 
+DEFAULT_CHECKPOINT_GRACE = timedelta(seconds=30)
 ALL_REPLICAS = sys.maxsize
 """In `Naming.own_services`: every replica of a group has a service of its own."""
 
@@ -142,6 +145,8 @@ class ReplicaGroup:
     is_server: bool = False
     """Whether its replicas never exit by themselves: parameter servers."""
     requested_sizes: Mapping[SizeRequester, int] = field(default_factory=dict)
+    skipped_indexes: tuple[int, ...] = ()
+    """Indexes that no replica has, although higher ones are used: their replicas were removed by a resize."""
     members: Mapping[int, GroupMember] = field(default_factory=dict)
     """The members in effect by ID, if the job's master decides about them."""
     generation: int = 0
@@ -164,6 +169,16 @@ class ReplicaGroup:
     def __post_init__(self) -> None:
         if self.size < 0:
             raise InvalidSpec(f"{self.path}.replicas", f"must be 0 or more, got {self.size}")
+
+    @property
+    def indexes(self) -> Sequence[int]:
+        """The indexes of the replicas in order: from 0 on, without the skipped ones."""
+        return _list_indexes(self.size, self.skipped_indexes) if self.skipped_indexes else range(self.size)
+
+
+@lru_cache(maxsize=256)
+def _list_indexes(size: int, skipped: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(islice((index for index in count() if index not in skipped), size))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,6 +260,8 @@ class Job:
     """Whether the time limit counts from the start of the job instead."""
     restart_limit: int | None = None
     """The maximum number of restarts of all groups together."""
+    checkpoint_grace: timedelta | None = None
+    """How long a replica may take to save its state before it is deleted, if the user set it."""
     start_limit: timedelta | None = None
     """How long it may take until all replicas run."""
     ttl_after_finished: timedelta | None = None
@@ -266,6 +283,10 @@ class Job:
     """Problems of the spec that do not prevent the job from running; each is emitted as one event."""
     scalable_group: str = ""
     """The group that `kubectl scale` resizes; empty if there is none."""
+
+    @property
+    def effective_checkpoint_grace(self) -> timedelta:
+        return DEFAULT_CHECKPOINT_GRACE if self.checkpoint_grace is None else self.checkpoint_grace
 
     def group(self, name: str) -> ReplicaGroup | None:
         return next((group for group in self.groups if group.name == name), None)

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from pliant.model.framework import Rank
-from pliant.model.job import Job, JobKey, Naming, Owner, ReplicaGroup
+from pliant.model.job import ALL_REPLICAS, Job, JobKey, Naming, Owner, ReplicaGroup
 
 API_GROUP_LABEL = "GroupName"
 API_GROUP_LABEL_VALUE = "elasticdeeplearning.ai"
@@ -69,19 +69,19 @@ def replica_host(job: Job, group: str, index: int) -> str:
     return name if has_own_service(job, group, index) else f"{name}.{job_service_name(job)}"
 
 
-def replica_names(job: Job, group: ReplicaGroup) -> Iterator[tuple[str, str]]:
-    """Yield the pod name of each replica of a group and the name of its own service, which may be empty, by index."""
+def replica_names(job: Job, group: ReplicaGroup) -> Iterator[tuple[int, str, str]]:
+    """Yield the index of each replica of a group, its pod name and the name of its own service, which may be empty."""
     naming, job_name, name = job.naming, job.key.name, normalize_group_name(group.name)
-    own_services = naming.own_services.get(name, 0) if naming.job_service else group.size
+    own_services = naming.own_services.get(name, 0) if naming.job_service else ALL_REPLICAS
     pod_format, service_override = naming.pod_overrides.get(name, naming.pod), naming.service_overrides.get(name)
-    for index in range(group.size):
+    for index in group.indexes:
         pod = pod_format.format(job=job_name, group=name, index=index)
         if index >= own_services:
-            yield pod, ""
+            yield index, pod, ""
         elif service_override is None:
-            yield pod, format_service_name(naming, pod)
+            yield index, pod, format_service_name(naming, pod)
         else:
-            yield pod, service_override.format(job=job_name, group=name, index=index)
+            yield index, pod, service_override.format(job=job_name, group=name, index=index)
 
 
 def rank_own_service(job: Job, rank: Rank) -> str:

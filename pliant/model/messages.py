@@ -92,6 +92,11 @@ class MessageReason(StrEnum):
     SUSPENDED = "Suspended"
     RESUMED = "Resumed"
 
+    # Checkpoints before replicas are deleted.
+    CHECKPOINT_REQUESTED = "CheckpointRequested"
+    CHECKPOINT_SAVED = "CheckpointSaved"
+    WAITING_FOR_CHECKPOINT = "WaitingForCheckpoint"
+
     # Sizes and members.
     GROUPS_RESIZED = "GroupsResized"
     GROUP_RESIZED = "GroupResized"

@@ -200,6 +200,8 @@ class GroupState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
     index_min_attempts: dict[int, int] = {}
     replica_outcomes: dict[int, ReplicaOutcome] = {}
     """Outcomes of replicas at their current attempt; they outlive the pod objects."""
+    skipped_indexes: tuple[int, ...] = ()
+    """Indexes of replicas that a resize removed while higher ones stayed."""
     applied_size: int | None = None
     """The size in effect; None until the first reconciliation."""
     size_requests: dict[SizeRequester, SizeRequest] = {}

@@ -154,6 +154,18 @@ EXAMPLES: dict[MessageReason, tuple[Message, str]] = {
         "training completed; waiting for pods to terminate: demo-ps-0 (reason unknown)",
     ),
     R.SUSPENDING: (message(R.SUSPENDING), "deleting pods; timeLimit is paused"),
+    R.CHECKPOINT_REQUESTED: (
+        message(R.CHECKPOINT_REQUESTED, NAMES[2:4], request=1, seconds=30, cause="Resized"),
+        "asking worker-2, worker-3 to save the state within 30s before the resize (checkpoint request 1)",
+    ),
+    R.CHECKPOINT_SAVED: (
+        message(R.CHECKPOINT_SAVED, NAMES[2:4], request=1, seconds="1.2"),
+        "worker-2, worker-3 saved the state within 1.2s (checkpoint request 1)",
+    ),
+    R.WAITING_FOR_CHECKPOINT: (
+        message(R.WAITING_FOR_CHECKPOINT, NAMES[2:4]),
+        "waiting for worker-2, worker-3 to save the state",
+    ),
     R.SUSPENDED: (
         message(R.SUSPENDED, [STUCK], pods=1),
         "suspended; waiting for 1 pod to terminate: demo-worker-1 (node n1 has not confirmed the termination)",

@@ -7,13 +7,15 @@ from datetime import timedelta
 
 from pliant.engine.lifecycle.suspend import active_seconds
 from pliant.engine.sizing import RESIZED_REASON, wanted_size, with_size_requests
-from pliant.model.actions import CreatePod, CreateService, Decision, DeletePod
+from pliant.model.actions import CreatePod, CreateService, Decision, DeletePod, EmitEvent, PodDeletionReason
+from pliant.model.departures import DepartureReason, parse_indexes
 from pliant.model.job import CleanPodPolicy, ResizeMode, RestartScope
 from pliant.model.labels import REPLICA_GROUP_LABEL, REPLICA_INDEX_LABEL, replica_pod_name
+from pliant.model.observed import PodPhase
 from pliant.model.state import PHASE_TRANSITIONS, EngineState, JobPhase, RestartCause
 from tests.builders import NOON, PlainFramework, decide_stored
 from tests.engine.rulings import actions_of, event_of, intent_of, is_transition, stored_by, update_of, wait_of
-from tests.engine.world import OVER, World
+from tests.engine.world import OVER, World, indexes_of
 
 FOR_EVER = timedelta(days=1000)
 AN_INSTANT = timedelta(microseconds=1)
@@ -80,7 +82,7 @@ def sizes_stay_within_bounds(world: World, decision: Decision) -> None:
     for name, index in _places(decision):
         group, size = world.group(name), memories.group(name).applied_size
         assert size is not None
-        assert index < size
+        assert index in indexes_of(world.group(name), memories.group(name))
         if group.resize_mode is not ResizeMode.FIXED:
             assert group.min_size <= size
             assert group.max_size is None or size <= group.max_size
@@ -102,7 +104,7 @@ def sizes_that_are_held_stay(world: World, decision: Decision) -> None:
 def resizes_are_free(world: World, decision: Decision) -> None:
     """Another size costs no restart; where members must be told of it, nobody goes on who was not."""
     before, after = world.job.state, next(_after(decision), None)
-    if before is None or after is None or not is_transition(decision) or after.timeline[-1].reason != RESIZED_REASON:
+    if before is None or after is None or not _is_about(decision, RESIZED_REASON):
         return
     assert after.restart_count == before.restart_count
     assert all(
@@ -136,7 +138,7 @@ def budgets_are_kept(world: World, decision: Decision) -> None:
 def disruptions_are_free(world: World, decision: Decision) -> None:
     """Whoever was taken away by others is replaced without a charge and without a change of phase."""
     before, after = world.job.state, next(_after(decision), None)
-    if before is None or after is None or not is_transition(decision) or after.timeline[-1].reason != "Disrupted":
+    if before is None or after is None or not _is_about(decision, "Disrupted"):
         return
     assert after.phase is before.phase
     assert after.restart_count == before.restart_count
@@ -162,9 +164,12 @@ def members_are_announced_before_they_start(world: World, decision: Decision) ->
 
 
 def intents_stand_alone(world: World, decision: Decision) -> None:
-    """Beside an intent there is nothing but the event that tells of it."""
+    """Beside an intent there are only the events that tell of it, in the order of the timeline."""
     if is_transition(decision):
-        assert intent_of(decision).timeline[-1].reason == event_of(decision).reason
+        events = [event for event in actions_of(decision) if isinstance(event, EmitEvent)]
+        assert [each.reason for each in intent_of(decision).timeline[-len(events) :]] == [
+            event.reason for event in events
+        ]
         assert update_of(decision) is None
 
 
@@ -183,9 +188,9 @@ def nothing_learned_is_lost(world: World, decision: Decision) -> None:
 
 def nobody_is_remembered_who_is_gone(world: World, decision: Decision) -> None:
     """What is known of members is forgotten when their places are given up."""
-    for memory in (memory for after in _after(decision) for memory in after.groups.values()):
-        assert memory.applied_size is not None
-        assert all(index < memory.applied_size for index in (*memory.replica_outcomes, *memory.index_min_attempts))
+    for name, memory in ((name, memory) for after in _after(decision) for name, memory in after.groups.items()):
+        known = {*memory.replica_outcomes, *memory.index_min_attempts}
+        assert known <= set(indexes_of(world.group(name), memory))
 
 
 def only_what_was_seen_to_end_is_remembered(world: World, decision: Decision) -> None:
@@ -261,7 +266,44 @@ def the_order_of_pods_is_irrelevant(world: World, decision: Decision) -> None:
     assert decide_stored(world.job, backwards, PlainFramework(), world.now) == decision
 
 
+def departures_are_awaited(world: World, decision: Decision) -> None:
+    """A replica that saves its state on request is not deleted by decision of the operator before it has done so."""
+    for action in actions_of(decision):
+        if not isinstance(action, DeletePod) or action.is_forced:
+            continue
+        pod = world.pods[action.name]
+        fault = world.fault_under(pod)
+        is_alive = pod.phase is PodPhase.RUNNING and not (fault is not None and fault.is_dead)
+        is_able = is_alive and pod.acknowledged_checkpoint is not None
+        if not is_able or action.reason not in (PodDeletionReason.REMOVED, PodDeletionReason.JOB_SUSPENDED):
+            continue
+        departure = world.memory.departures.get(pod.uid)
+        assert departure is not None, "it was not asked"
+        assert (pod.acknowledged_checkpoint or 0) >= departure.request or world.now >= departure.deadline
+
+
+def membership_is_published(world: World, decision: Decision) -> None:
+    """Every change of the membership has a new generation; only replicas that run and stay are members."""
+    before = world.job.state.membership if world.job.state else None
+    for after in _after(decision):
+        if after.membership is None:
+            assert before is None
+            continue
+        if before is not None and after.membership != before:
+            assert after.membership.generation == before.generation + 1
+        leaving = {uid for uid, each in after.departures.items() if each.reason is DepartureReason.RESIZED}
+        if after.phase is not JobPhase.RUNNING or after.membership == before:
+            continue
+        for group, ranges in after.membership.indexes.items():
+            for index in parse_indexes(ranges):
+                pod = world.pods[replica_pod_name(world.job, group, index)]
+                assert pod.phase is PodPhase.RUNNING
+                assert pod.uid not in leaving
+
+
 LAWS = (
+    departures_are_awaited,
+    membership_is_published,
     only_those_on_dead_nodes_are_hurried,
     nobody_is_made_where_somebody_is,
     nobody_is_made_who_is_done,
@@ -323,7 +365,7 @@ def _check_places(world: World, state: EngineState) -> None:
         assert memory.applied_size == size or (group.resize_mode is ResizeMode.FIXED and memory.rejected_size == size)
         assert memory.applied_size != size or memory.rejected_size is None, "nothing is refused that nobody asks for"
         assert memory.applied_size is not None
-        for index in range(memory.applied_size):
+        for index in indexes_of(group, memory):
             name = replica_pod_name(world.job, group.name, index)
             wanted.add(name)
             assert name in world.pods or index in memory.replica_outcomes, f"nobody at {name}"
@@ -344,6 +386,10 @@ def _time_left(world: World, state: EngineState) -> timedelta | None:
         return None if job.start_limit is None else job.start_limit - since
     run = world.now - state.active_since + timedelta(seconds=state.active_seconds_before)
     return None if job.time_limit is None else job.time_limit - run
+
+
+def _is_about(decision: Decision, reason: str) -> bool:
+    return is_transition(decision) and event_of(decision).reason == reason
 
 
 def _is_busy(decision: Decision) -> bool:

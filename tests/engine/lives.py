@@ -120,7 +120,7 @@ def hindered(obstacles: set[int]) -> Obstacle:
 def world_of(job: StoredJob, script: list[int], obstacles: set[int] | None = None, *, is_strict: bool = False) -> World:
     """A world in which everything is scripted but its history."""
     operator = replace(BRIEF, should_fail_on_creation_timeout=is_strict)
-    return World(job, scripted(script), obstacle=hindered(obstacles or set()), rules=operator)
+    return World(job, scripted(script), obstacle=hindered(obstacles or set()), rules=operator, saves_state=True)
 
 
 def live(world: World, history: History) -> World:
@@ -203,6 +203,7 @@ MISCHIEF: dict[str, Callable[[World, int], None]] = {
     "evict": _evict,
     "node": lambda world, number: _turn_node(world, number, is_dead=True),
     "device": lambda world, number: _turn_node(world, number, is_dead=False),
+    "drain": lambda world, number: world.draining.symmetric_difference_update({NODES[number % len(NODES)]}),
     "scale": lambda world, number: world.resize("worker", scale=number % 6),
     "edit": lambda world, number: world.resize("worker", spec=number % 6),
     "bound": _bound,

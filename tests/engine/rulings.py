@@ -38,7 +38,7 @@ def decided(job: StoredJob, seen: Observed | None = None, now: datetime = NOON) 
 
 def actions_of(decision: Decision) -> tuple[Action, ...]:
     """What is done: a transition only emits its event."""
-    return decision.actions if isinstance(decision, Act) else (decision.event,)
+    return decision.actions if isinstance(decision, Act) else decision.events
 
 
 def is_transition(decision: Decision) -> bool:
@@ -82,7 +82,8 @@ def stored_by(decision: Decision) -> EngineState | None:
 
 
 def event_of(decision: Decision) -> EmitEvent:
-    (event,) = actions_of(decision)
+    """The event of a transition; that of a checkpoint request may follow it."""
+    event = actions_of(decision)[0]
     assert isinstance(event, EmitEvent)
     return event
 

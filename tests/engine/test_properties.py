@@ -69,6 +69,12 @@ def test_resizes_keep_the_laws(job: StoredJob, script: list[int], days: History)
 
 
 @many
+@given(any_jobs, codes_of_some_that_run_on, histories("scale", "suspend", "resume", "drain", "order", "node", "remove"))
+def test_departures_keep_the_laws(job: StoredJob, script: list[int], days: History) -> None:
+    come_to_rest(live(world_of(job, script), days))
+
+
+@many
 @given(any_jobs, codes_of_some_that_run_on, histories("wish", "wish", "silence", "scale", "edit", "way", "remove"))
 def test_sizes_that_the_autoscaler_wants_keep_the_laws(job: StoredJob, script: list[int], days: History) -> None:
     come_to_rest(live(world_of(job, script), days))

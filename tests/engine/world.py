@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, assert_never
@@ -37,7 +37,7 @@ from pliant.model.observed import (
 )
 from pliant.model.operator_config import OperatorConfig
 from pliant.model.scale_plans import PlanPhase, PlanStatus, ScalePlan
-from pliant.model.state import EngineState, JobPhase, SizeAdvice, SizeRequester
+from pliant.model.state import EngineState, GroupState, JobPhase, SizeAdvice, SizeRequester
 from tests.builders import NOON, PlainFramework, Seen, StoredJob, decide_stored
 
 Ending = Callable[[ObservedPod], int]
@@ -48,7 +48,14 @@ Check = Callable[["World", Decision], None]
 """Holds a decision, before it is carried out, against the world."""
 NODES = ("n0", "n1", "n2")
 OVER = (PodPhase.SUCCEEDED, PodPhase.FAILED)
+ABLE_EVERY, PROMPT_EVERY = 3, 4
+"""Of three replicas, two save their state on request; of four of these, three do so at once."""
 BRIEF = OperatorConfig(container_creation_timeout=timedelta(seconds=20), creation_retry_window=timedelta(seconds=70))
+
+
+def indexes_of(group: ReplicaGroup, memory: GroupState) -> Sequence[int]:
+    """The indexes of the replicas of a group that the engine remembers."""
+    return replace(group, size=memory.applied_size or 0, skipped_indexes=memory.skipped_indexes).indexes
 
 
 @dataclass
@@ -64,6 +71,10 @@ class World:
     services: dict[str, ObservedService] = field(default_factory=dict)
     faults: dict[str, NodeFault] = field(default_factory=dict)
     """What is wrong with nodes; a fault that is not deadly concerns workers only, who have the devices."""
+    saves_state: bool = False
+    """Whether some replicas save their state on request."""
+    draining: set[str] = field(default_factory=set)
+    """Nodes that are cordoned."""
     wishes: dict[str, ScaleRecommendation] = field(default_factory=dict)
     """What the autoscaler wants."""
     plans: dict[str, ScalePlan] = field(default_factory=dict)
@@ -91,7 +102,10 @@ class World:
         return self.job.state
 
     def seen(self, order: Callable[[list[ObservedPod]], list[ObservedPod]] = list) -> Observed:
-        pods = [replace(pod, node_fault=self.fault_under(pod)) for pod in self.pods.values()]
+        pods = [
+            replace(pod, node_fault=self.fault_under(pod), is_node_draining=pod.node in self.draining)
+            for pod in self.pods.values()
+        ]
         return Seen(
             pods=tuple(order(pods)),
             services=dict(self.services),
@@ -112,7 +126,8 @@ class World:
         """Carry out a decision as the shell does, or only its first writes when cut off."""
         writes: list[Callable[[], None]] = []
         if isinstance(decision, PersistTransition):
-            writes += [lambda: self._store(decision.status.state), lambda: self._do(decision.event)]
+            writes.append(lambda: self._store(decision.status.state))
+            writes += [lambda event=event: self._do(event) for event in decision.events]  # type: ignore[misc]
         else:
             writes += [lambda action=action: self._do(action) for action in decision.actions]  # type: ignore[misc]
             writes += [lambda told=told: self._tell(*told) for told in decision.plan_statuses.items()]  # type: ignore[misc]
@@ -139,8 +154,8 @@ class World:
 
     def _note_retired(self, before: EngineState | None, after: EngineState) -> None:
         for group in self.job.groups:
-            old = before.group(group.name).applied_size if before else None
-            for index in range(after.group(group.name).applied_size or 0, old or 0):
+            old = indexes_of(group, before.group(group.name)) if before else ()
+            for index in set(old) - set(indexes_of(group, after.group(group.name))):
                 self._strike_off(replica_pod_name(self.job, group.name, index))
 
     def _strike_off(self, name: str) -> None:
@@ -210,7 +225,7 @@ class World:
             self._schedule(pod)
         elif pod.phase is PodPhase.SCHEDULED:
             self._start(pod)
-        elif pod.phase is PodPhase.RUNNING:
+        elif pod.phase is PodPhase.RUNNING and not self._save_state(pod):
             self._end(pod)
 
     def _schedule(self, pod: ObservedPod) -> None:
@@ -221,10 +236,28 @@ class World:
 
     def _start(self, pod: ObservedPod) -> None:
         if not self.obstacle(pod):
-            self.pods[pod.name] = replace(pod, phase=PodPhase.RUNNING, stuck_container=None, start_problem="")
+            able = 0 if self.saves_state and (pod.index + pod.attempt) % ABLE_EVERY else None
+            self.pods[pod.name] = replace(
+                pod,
+                phase=PodPhase.RUNNING,
+                stuck_container=None,
+                start_problem="",
+                started_at=self.now if self.saves_state else None,
+                acknowledged_checkpoint=able,
+            )
         elif pod.stuck_container is None:
             stuck = StuckContainer(container="trainer", reason="ErrImagePull", since=self.now)
             self.pods[pod.name] = replace(pod, stuck_container=stuck, start_problem="ErrImagePull")
+
+    def _save_state(self, pod: ObservedPod) -> bool:
+        """Let a replica answer a checkpoint request, if it is asked and does not ignore it."""
+        departure = self.job.state.departures.get(pod.uid) if self.job.state else None
+        known = pod.acknowledged_checkpoint
+        is_asked = departure is not None and known is not None and departure.request > known
+        if departure is None or not is_asked or not int(pod.uid.removeprefix("pod-")) % PROMPT_EVERY:
+            return False
+        self.pods[pod.name] = replace(pod, acknowledged_checkpoint=departure.request)
+        return True
 
     def _leave(self, pod: ObservedPod) -> None:
         """A running member told to go ends badly first, as processes do on SIGTERM; then its pod is gone."""
@@ -249,7 +282,7 @@ class World:
         if self.job.state is None:
             return True
         memory = self.memory.group(pod.group)
-        return pod.index < (memory.applied_size or 0) and pod.attempt >= memory.min_attempt(pod.index)
+        return pod.index in indexes_of(self.group(pod.group), memory) and pod.attempt >= memory.min_attempt(pod.index)
 
     def attempt_of(self, group: str) -> int:
         """How often members of a group have started again, some or all."""

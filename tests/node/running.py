@@ -59,7 +59,7 @@ class Running:
         }
         await self.client.create(ROLE_BINDINGS, "default", body)
 
-    async def until(self, name: str, wanted: Wanted, *, within: float = 15) -> Pod:
+    async def until(self, name: str, wanted: Wanted, *, within: float = 40) -> Pod:
         """The pod as soon as it is as wanted."""
         async with asyncio.timeout(within), aclosing(self.changes(name)) as changes:
             async for pod in changes:
@@ -67,7 +67,7 @@ class Running:
                     return pod
         raise AssertionError("a watch ended")
 
-    async def until_gone(self, name: str, *, within: float = 15) -> None:
+    async def until_gone(self, name: str, *, within: float = 40) -> None:
         """Return when the pod's object is no more."""
         async with asyncio.timeout(within), aclosing(self.changes(name)) as changes:
             async for pod in changes:
@@ -155,7 +155,7 @@ def is_running(pod: Pod) -> bool:
     return bool(pod["status"].get("phase") == "Running")
 
 
-async def eventually(holds: Callable[[], bool], *, what: str, within: float = 5) -> None:
+async def eventually(holds: Callable[[], bool], *, what: str, within: float = 15) -> None:
     """Wait for something that nobody tells of."""
     for _ in range(int(within / 0.01)):
         if holds():

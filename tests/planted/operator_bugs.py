@@ -147,8 +147,8 @@ OPERATOR_BUGS = (
         area=CONTROLLERS,
         what="the event of a decision is emitted before the decision is written",
         file="pliant/controllers/job.py",
-        before="            await self._status.write(job, raw, decision.status, cluster.progress_receiver)\n            await cluster.applier.apply(job, (decision.event,))\n",
-        after="            await cluster.applier.apply(job, (decision.event,))\n            await self._status.write(job, raw, decision.status, cluster.progress_receiver)\n",
+        before="            await self._status.write(job, raw, decision.status, cluster.progress_receiver)\n            await cluster.applier.apply(job, decision.events)\n",
+        after="            await cluster.applier.apply(job, decision.events)\n            await self._status.write(job, raw, decision.status, cluster.progress_receiver)\n",
         likely=("tests/controllers/test_job_reconciler.py",),
     ),
 )

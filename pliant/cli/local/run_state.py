@@ -215,7 +215,7 @@ class RunState:
         """Yield the log prefix of each replica in the spec."""
         for job in self._jobs.values():
             for group in job.groups:
-                for index in range(group.size):
+                for index in group.indexes:
                     name = labels.replica_pod_name(job, group.name, index)
                     yield self._short_name(job, name, f"{labels.normalize_group_name(group.name)}-{index}")
 

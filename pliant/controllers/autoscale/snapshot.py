@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import msgspec
@@ -39,6 +39,7 @@ class GroupSnapshot:
     is_fully_running: bool
     is_finishing: bool  # whether a replica has completed: the group is then treated like other pods
     restarts_on_resize: bool  # whether a resize restarts all replicas
+    indexes: Container[int]  # of the replicas at the current size
     pod_uids: tuple[str, ...] = ()
     excess_pod_uids: tuple[str, ...] = ()  # pods beyond the size that are not being deleted yet
     observed_at: datetime | None = None  # when the job status that the snapshot used was written
@@ -119,7 +120,8 @@ class SnapshotBuilder:
     def _snapshot_group(self, job: Job, group: ReplicaGroup, group_state: GroupState) -> GroupSnapshot | None:
         size, label = group_state.applied_size or 0, normalize_group_name(group.name)
         replicas = self._usage.pods_of_job(job.owner.uid)
-        pods = [replicas.get((label, index)) for index in range(size)]
+        indexes = replace(group, size=size, skipped_indexes=group_state.skipped_indexes).indexes
+        pods = [replicas.get((label, index)) for index in indexes]
         existing = [pod for pod in pods if pod is not None]
         shape = self._pod_shape(group, existing)
         if shape is None:
@@ -144,11 +146,12 @@ class SnapshotBuilder:
             ),
             is_finishing=bool(group_state.replica_outcomes),
             restarts_on_resize=group.resize_mode is ResizeMode.RESTART,
+            indexes=indexes if isinstance(indexes, range) else frozenset(indexes),
             pod_uids=tuple(pod.metadata.uid for pod in existing),
             excess_pod_uids=tuple(
                 pod.metadata.uid
                 for (name, index), pod in replicas.items()
-                if name == label and index >= size and not pod.is_terminating
+                if name == label and index not in indexes and not pod.is_terminating
             ),
             observed_at=self._scalable_jobs.state_of(job.owner.uid).status_written_at,
         )
@@ -217,7 +220,7 @@ class SnapshotBuilder:
     def _group_requests(self, snapshot: GroupSnapshot) -> Iterable[tuple[str, int]]:
         label, replicas = normalize_group_name(snapshot.elastic.key.group), self._usage.pods_of_job(snapshot.job_uid)
         for (group, index), pod in replicas.items():
-            if group == label and index < snapshot.elastic.size and not pod.is_finished:
+            if group == label and index in snapshot.indexes and not pod.is_finished:
                 yield from self._shapes.requests_of(pod.spec)
 
 

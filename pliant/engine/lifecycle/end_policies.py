@@ -55,8 +55,8 @@ def _drop_unstarted(replicas: tuple[Replica, ...]) -> tuple[Replica, ...]:
         return replicas
     return tuple(
         replica
-        for replica in replicas
-        if replica.rank.index < group.min_size or replica.state.has_started or replica.outcome is not None
+        for position, replica in enumerate(replicas)
+        if position < group.min_size or replica.state.has_started or replica.outcome is not None
     )
 
 

@@ -69,14 +69,14 @@ def _reset_for_resume(group: ReplicaGroup, group_state: GroupState, master: Mast
 
 def sync_suspended_pods(context: Context, framework: Framework) -> tuple[tuple[Action, ...], timedelta | None]:
     """Delete the pods and services of a suspended job except those of its master, which is replaced if it fails."""
-    deletions = _delete_for_suspend(context)
+    deletions = delete_for_suspend(context)
     if context.job.master is None:
         return deletions, None
     actions, backoff = sync_pods(context, select_suspended_replicas(context), framework)
     return (*deletions, *actions), backoff
 
 
-def _delete_for_suspend(context: Context) -> tuple[Action, ...]:
+def delete_for_suspend(context: Context) -> tuple[Action, ...]:
     job, observed = context.job, context.observed
     kept_services = list_master_services(job)
     leftover = (service for service in observed.services.values() if service.name not in kept_services)

@@ -75,6 +75,7 @@ def _group_in_effect(group: ReplicaGroup, group_state: GroupState, stored: Group
     return dataclasses.replace(
         group,
         size=group.size if group_state.applied_size is None else group_state.applied_size,
+        skipped_indexes=group_state.skipped_indexes,
         members=stored.members,
         generation=max(stored.job_min_attempt, stored.group_min_attempt),
     )

@@ -26,7 +26,7 @@ class SizeMembership:
         self, job: Job, group: ReplicaGroup, group_state: GroupState, pods: dict[str, ObservedPod]
     ) -> list[Replica]:
         replicas = []
-        for index, (name, service) in enumerate(replica_names(job, group)):
+        for index, name, service in replica_names(job, group):
             rank = Rank(group=group, index=index, attempt=group_state.min_attempt(index))
             pod = pods.pop(name, None)
             state = compute_state(rank, group_state.replica_outcomes.get(index), pod)

@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from pliant.engine.context import Context, Transition, make_transition, with_timeline_entry
+from pliant.engine.departures import waiting_message, with_checkpoint_results
+from pliant.engine.members import publish_membership
 from pliant.engine.plans.master_status import count_pods_besides_master, have_managed_workers_succeeded, master_message
 from pliant.engine.plans.membership import membership_of
 from pliant.engine.pods.deletion import list_stuck_terminating_pods
@@ -21,6 +23,8 @@ from pliant.model.state import EngineState, GroupState, JobPhase, ReplicaCounts
 
 MINOR_STATUS_WRITE_DELAY = timedelta(seconds=1)
 """Changes of counts are batched: a thousand starting pods must not cause a thousand writes."""
+MEMBERSHIP_WRITE_DELAY = timedelta(seconds=0.2)
+"""Replicas of a running job that start or end together are published as one change of the membership."""
 
 
 def roll_up_status(context: Context) -> EngineState:
@@ -34,6 +38,8 @@ def roll_up_status(context: Context) -> EngineState:
         groups={**state.groups, **_record_outcomes(job, replicas, state)},
         emitted_warnings=tuple(warning for warning in state.emitted_warnings if warning in job.warnings),
     )
+    current = publish_membership(current, job, replicas.all)
+    current = with_checkpoint_results(context.before, current, now)
     done_since = (state.work_done_since or now) if have_managed_workers_succeeded(job, replicas, current) else None
     current = replace(current, work_done_since=done_since)
     if phase is JobPhase.RUNNING and state.phase is not JobPhase.RUNNING:
@@ -64,7 +70,10 @@ def status_write_delay(before: EngineState | None, after: EngineState, now: date
     # The last write may lie in the future if the clock was set back or another operator wrote it.
     if is_new_phase or written_at is None or written_at > now:
         return timedelta(0)
-    return max(written_at + MINOR_STATUS_WRITE_DELAY - now, timedelta(0))
+    is_active = after.phase in (JobPhase.RUNNING, JobPhase.RESTARTING)
+    has_new_members = is_active and before.membership != after.membership
+    delay = MEMBERSHIP_WRITE_DELAY if has_new_members else MINOR_STATUS_WRITE_DELAY
+    return max(written_at + delay - now, timedelta(0))
 
 
 def _fields_written_at_once(state: EngineState) -> tuple[object, ...]:
@@ -72,7 +81,7 @@ def _fields_written_at_once(state: EngineState) -> tuple[object, ...]:
     # and the pod of a member must not be created twice.
     requests = {name: each.size_requests for name, each in state.groups.items() if each.size_requests}
     members = {name: each.members for name, each in state.groups.items() if each.members}
-    return requests, members, state.plan_executions
+    return requests, members, state.plan_executions, state.departures
 
 
 def _compute_phase(replicas: Replicas, state: EngineState) -> JobPhase:
@@ -96,6 +105,8 @@ def _compose_message(context: Context, phase: JobPhase) -> Message:
     if conflict := next((each for each in errors if each.reason == MessageReason.NAME_CONFLICT), None):
         return conflict  # nothing else can happen before it is resolved
     replicas = context.replicas.all
+    if (waiting := waiting_message(context)) is not None:
+        return waiting
     if problems := _list_problems(context, stuck_pods):
         return message(MessageReason.DEGRADED, problems)
     if phase is JobPhase.RESTARTING:

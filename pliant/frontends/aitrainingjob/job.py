@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
 from typing import Any
 
 from pliant.errors import InvalidSpec
@@ -96,8 +97,11 @@ class AITrainingJobFrontend(Frontend):
             check_templates_unchanged(groups, state, "spec.replicaSpecs")
         max_sizes = {each.name: max(each.size, spec.replica_specs[each.name].max_replicas or 0) for each in groups}
         check_service_names(metadata.key, max_sizes, "spec.replicaSpecs")
+        fields = job_fields_from_metadata(raw, metadata, KIND_DEFINITION)
+        if spec.elastic is not None and spec.elastic.checkpoint_grace is not None:
+            fields["checkpoint_grace"] = timedelta(seconds=spec.elastic.checkpoint_grace)
         return Job(
-            **job_fields_from_metadata(raw, metadata, KIND_DEFINITION),
+            **fields,
             groups=groups,
             naming=with_job_service(Naming(), groups, metadata, state, {groups[0].name: 1}, is_default=False),
             # Where both define a variable, such as TRAINER_PORTS_NUM, that of every AITrainingJob wins.

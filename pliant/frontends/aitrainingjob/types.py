@@ -5,11 +5,12 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from pliant.frontends import fields
 from pliant.frontends.crd import POD_TEMPLATE_MARKER, field_doc
 from pliant.frontends.fields import Count, GroupSize, Seconds
+from pliant.frontends.spec.metadata import MAX_CHECKPOINT_GRACE_SECONDS
 from pliant.frontends.status.results import ReplicaFailureStatus
 from pliant.model.job import CleanPodPolicy, EndPolicy, RestartPolicy, RestartScope
 from pliant.model.state import Timestamp
@@ -27,6 +28,9 @@ class EdlPolicy(StrEnum):
     AUTO = "Auto"
     MANUAL = "Manual"
     NEVER = "Never"
+
+
+CheckpointGrace = Annotated[int, Meta(ge=0, le=MAX_CHECKPOINT_GRACE_SECONDS, extra_json_schema={"format": "int32"})]
 
 
 class AITrainingReplicaSpec(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -86,7 +90,7 @@ AITrainingReplicaSchema = Annotated[
 
 
 class AITrainingElasticSpec(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The size that `kubectl scale` sets."""
+    """The size that `kubectl scale` sets, and how replicas leave."""
 
     group: Annotated[
         str, field_doc("Group to scale. Default: the only group with minReplicas or maxReplicas, or the only group.")
@@ -95,6 +99,12 @@ class AITrainingElasticSpec(Struct, frozen=True, kw_only=True, rename="camel"):
         GroupSize | None,
         field_doc("""Desired size, limited to the bounds of the group. The later edit of this field and of the
         replicas of the group takes precedence."""),
+    ] = None
+    checkpoint_grace: Annotated[
+        CheckpointGrace | None,
+        field_doc("""Seconds that a replica may take to save its state before the operator deletes it: by a resize, a
+        suspension, a preemption or a drain of its node. Default: 30. Only replicas that acknowledge checkpoint requests
+        are waited for."""),
     ] = None
 
 
@@ -142,7 +152,9 @@ class AITrainingJobSpec(Struct, frozen=True, kw_only=True, rename="camel"):
     restarting_exit_code: Annotated[
         Any, field_doc('Exit codes that the policies ExitCode and OnNodeFailWithExitCode restart on: "137,128".')
     ] = None
-    elastic: Annotated[AITrainingElasticSpec | None, field_doc("The size that `kubectl scale` sets.")] = None
+    elastic: Annotated[
+        AITrainingElasticSpec | None, field_doc("The size that `kubectl scale` sets, and how replicas leave.")
+    ] = None
     replica_specs: Annotated[
         dict[str, AITrainingReplicaSchema],
         field_doc("The groups by name: trainer, pserver, worker, …", minProperties=1, maxProperties=MAX_GROUPS),

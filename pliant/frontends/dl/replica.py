@@ -67,7 +67,7 @@ class DLReplica:
         return [
             replica_host(self.job, group.name, index)
             for group in self._groups_of_types(types)
-            for index in range(group.size)
+            for index in group.indexes
         ]
 
     def endpoints(self, *types: str) -> list[str]:

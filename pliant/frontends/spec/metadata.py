@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from msgspec import Struct
@@ -36,6 +36,8 @@ MAX_END_MESSAGE_CHARS = 300
 """The message is repeated in events and statuses, and an annotation may hold 256 KiB."""
 QUEUE_LABEL_PREFIX = "kueue.x-k8s.io/"
 MAX_SERVICE_NAME_CHARS = 63
+CHECKPOINT_GRACE_ANNOTATION = "pliant/checkpoint-grace"
+MAX_CHECKPOINT_GRACE_SECONDS = 86_400
 SERVICE_PER_REPLICA_ANNOTATION = "pliant/service-per-replica"
 _HOST_NAME_FIELDS = frozenset({"hostname", "subdomain", "setHostnameAsFQDN"})
 _JOB_NAME_PATTERN = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
@@ -83,11 +85,22 @@ def job_fields_from_metadata(
         "key": metadata.key,
         "owner": owner,
         "labels": metadata.labels if are_pods_queued else _without_queue_labels(metadata.labels),
+        "checkpoint_grace": _parse_checkpoint_grace(metadata.annotations),
         "workspace": metadata.annotations.get(WORKSPACE_ANNOTATION, ""),
         "created_at": metadata.creation_timestamp,
         "generation": metadata.generation,
         "is_deleting": metadata.deletion_timestamp is not None,
     }
+
+
+def _parse_checkpoint_grace(annotations: Mapping[str, str]) -> timedelta | None:
+    text = annotations.get(CHECKPOINT_GRACE_ANNOTATION)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and int(text[:7]) <= MAX_CHECKPOINT_GRACE_SECONDS and len(text) <= 5):
+        problem = f'must be a number of seconds up to {MAX_CHECKPOINT_GRACE_SECONDS} such as "60", got {text[:40]!r}'
+        raise InvalidSpec(f"metadata.annotations.{CHECKPOINT_GRACE_ANNOTATION}", problem)
+    return timedelta(seconds=int(text))
 
 
 def _without_queue_labels(labels: Mapping[str, str]) -> dict[str, str]:
