@@ -91,7 +91,7 @@ async def test_an_agent_that_is_killed_is_followed_by_another(tmp_path: Path, vi
 
 
 async def test_names_services_and_the_api_are_there_for_pods_of_the_next_agent(tmp_path: Path) -> None:
-    serve = "cd /tmp; exec python3 -m http.server 8000"
+    serve = "cd $(mktemp -d); exec python3 -m http.server 8000"
     ask = "until curl -sS -m 2 http://web/ 2>/dev/null | grep -q Directory; do sleep 0.05; done; echo found"
     account = "/var/run/secrets/kubernetes.io/serviceaccount"
     look = f"curl -sS --cacert {account}/ca.crt https://kubernetes.default/healthz"

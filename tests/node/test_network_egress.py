@@ -65,7 +65,7 @@ async def test_the_loopback_of_this_machine_is_out_of_reach_unless_it_is_allowed
 
 async def test_the_proxy_leads_into_the_cluster_too(tmp_path: Path) -> None:
     # Many programs read no ranges in no_proxy, and none can know every short name.
-    serve = "cd /tmp; exec python3 -m http.server 8000"
+    serve = "cd $(mktemp -d); exec python3 -m http.server 8000"
     async with running(tmp_path, egress=EgressPolicy(allow_external=False)) as cluster:
         spec = {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8000}]}
         body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": spec}
