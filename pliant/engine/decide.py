@@ -56,7 +56,7 @@ def decide(  # noqa: PLR0913 - everything that a decision depends on
     """
     if job.is_deleting:
         return Act()  # the garbage collector deletes the dependents
-    spec = apply_master_defaults(job, config)
+    spec = _with_control_group(apply_master_defaults(job, config), framework)
     before = align_timers(before, clock) if before is not None else None
     state = before or _initial_state(job, now, clock)
     state = replace(state, observed_generation=spec.generation, accepted_spec=spec.accepted_spec)
@@ -72,6 +72,13 @@ def decide(  # noqa: PLR0913 - everything that a decision depends on
     if (transition := next_transition(context)) is not None:
         return _persist(context, transition)
     return _act(context, framework)
+
+
+def _with_control_group(job: Job, framework: Framework) -> Job:
+    """Return the job with the group that its framework needs, unless the user has one of that name."""
+    group = framework.control_group(job)
+    is_named = group is not None and any(each.name.lower() == group.name for each in job.groups)
+    return job if group is None or is_named else dataclasses.replace(job, groups=(*job.groups, group))
 
 
 def _persist(context: Context, transition: Transition) -> PersistTransition:

@@ -16,6 +16,7 @@ from pliant.engine.plans.execution import SCALING_REASON
 from pliant.engine.sizing import RESIZED_REASON
 from pliant.model.actions import Action, DeletePod, DeleteService, PodDeletionReason
 from pliant.model.departures import KEPT_REASONS, Departure, DepartureReason
+from pliant.model.labels import normalize_group_name
 from pliant.model.messages import Message, MessageReason, message
 from pliant.model.observed import Observed, ObservedPod, PodPhase
 from pliant.model.state import EngineState
@@ -71,13 +72,15 @@ def request_drain_checkpoints(context: Context) -> Transition | None:
 def hold_departures(context: Context, actions: Iterable[Action]) -> tuple[Action, ...]:
     """Return the actions without the deletions of pods whose replicas may still save their state.
 
-    Services stay as long as one of these needs to reach the others.
+    As long as one of these needs to reach the others, services and the pods of control groups stay.
     """
     held = {uid for uid, departure in context.state.departures.items() if is_open(departure, context.now)}
     running = {pod.uid for pod in context.observed.pods if can_acknowledge(pod)}
     held &= running
     if not held:
         return tuple(actions)
+    control = {normalize_group_name(group.name) for group in context.job.groups if group.is_control}
+    held |= {pod.uid for pod in context.observed.pods if pod.group in control}
     return tuple(
         action
         for action in actions

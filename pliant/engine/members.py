@@ -40,12 +40,12 @@ def publish_membership(state: EngineState, job: Job, replicas: Sequence[Replica]
     indexes = {
         group.name: format_indexes(each.rank.index for each in members if each.rank.group is group)
         for group in job.groups
-        if not group.is_master
+        if has_ranks(group)
     }
     attempts = {
         group.name: max((each.rank.attempt for each in members if each.rank.group is group), default=0)
         for group in job.groups
-        if not group.is_master
+        if has_ranks(group)
     }
     before = state.membership or PublishedMembership()
     published = {name: ranges for name, ranges in indexes.items() if ranges}
@@ -71,12 +71,16 @@ def list_members(job: Job, state: EngineState) -> list[PublishedMember]:
     return members
 
 
+def has_ranks(group: ReplicaGroup) -> bool:
+    return not (group.is_master or group.is_control)
+
+
 def _rank_of(group: ReplicaGroup, index: int, state: EngineState) -> Rank:
     return Rank(group=group, index=index, attempt=0, member=state.group(group.name).members.get(index))
 
 
 def _is_member(replica: Replica, state: EngineState) -> bool:
-    if replica.rank.group.is_master or replica.state is not ReplicaState.RUNNING or replica.pod is None:
+    if not has_ranks(replica.rank.group) or replica.state is not ReplicaState.RUNNING or replica.pod is None:
         return False
     departure = state.departures.get(replica.pod.uid)
     return departure is None or departure.reason in KEPT_REASONS

@@ -14,7 +14,7 @@ from pliant.frameworks.pytorch import DeepSpeed, PyTorch
 from pliant.frameworks.tensorflow import TensorFlow
 from pliant.frameworks.xgboost import XGBoost
 from pliant.model.framework import Framework, Rank, Role
-from pliant.model.job import Job, Port
+from pliant.model.job import Job, Port, ReplicaGroup
 
 _CLASSES = (Generic, PyTorch, TensorFlow, MXNet, Paddle, Jax, XGBoost, DeepSpeed, Mpi, DLRover)
 _BUILT_IN: tuple[Framework, ...] = tuple(framework_class() for framework_class in _CLASSES)
@@ -49,6 +49,9 @@ class CombinedFramework(Framework):
     @property
     def files_dir(self) -> str:
         return next((each.files_dir for each in reversed(self._frameworks) if each.files_dir), "")
+
+    def control_group(self, job: Job) -> ReplicaGroup | None:
+        return next((group for each in self._frameworks if (group := each.control_group(job)) is not None), None)
 
     def shared_environment(self, job: Job) -> Mapping[str, str]:
         return {name: value for each in self._frameworks for name, value in each.shared_environment(job).items()}

@@ -32,7 +32,7 @@ class RoleAssignment:
     def assignments(self) -> tuple[tuple[Role, ReplicaGroup], ...]:
         """The groups with their roles; a group whose name matches no role has the last role, that of workers."""
         roles = self.framework.roles
-        pairs = [(_find_role(group, roles), group) for group in self.job.groups]
+        pairs = [(_find_role(group, roles), group) for group in self.job.training_groups]
         return tuple(sorted(pairs, key=lambda pair: roles.index(pair[0])))
 
     def role_name(self, group: ReplicaGroup) -> str:

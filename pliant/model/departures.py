@@ -22,11 +22,9 @@ class DepartureReason(StrEnum):
     REPLACED = "Replaced"
     NODE_DRAINING = "NodeDraining"
     """The node is cordoned or has a taint that evicts the pod; the operator itself does not delete the pod."""
-    CHECKPOINT_REQUESTED = "CheckpointRequested"
-    """An annotation of the job requests a checkpoint; nothing is deleted."""
 
 
-KEPT_REASONS = frozenset({DepartureReason.NODE_DRAINING, DepartureReason.CHECKPOINT_REQUESTED})
+KEPT_REASONS = frozenset({DepartureReason.NODE_DRAINING})
 """Reasons for which the operator asks for a checkpoint and deletes nothing."""
 
 

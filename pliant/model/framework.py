@@ -65,6 +65,10 @@ class Framework(Protocol):
         """The directory where the files are mounted; required only if `files` returns some."""
         return ""
 
+    def control_group(self, job: Job) -> ReplicaGroup | None:
+        """Return a group that serves the replicas of the job, such as a rendezvous store; None if it needs none."""
+        return None
+
     def shared_environment(self, job: Job) -> Mapping[str, str]:
         """Return the variables that are the same in every container of the job."""
         return {}

@@ -142,6 +142,9 @@ class ReplicaGroup:
     otherwise the engine runs `size` replicas with indexes from 0."""
     is_master: bool = False
     """Whether the group runs the job's master, which has no rank and stays while the job is suspended."""
+    is_control: bool = False
+    """Whether the operator added the group to serve the others, such as a rendezvous store: it has no ranks, is in no
+    status, and does not decide how the job ends. If its replica is lost, all groups restart, free of charge."""
     is_server: bool = False
     """Whether its replicas never exit by themselves: parameter servers."""
     requested_sizes: Mapping[SizeRequester, int] = field(default_factory=dict)
@@ -283,6 +286,11 @@ class Job:
     """Problems of the spec that do not prevent the job from running; each is emitted as one event."""
     scalable_group: str = ""
     """The group that `kubectl scale` resizes; empty if there is none."""
+
+    @property
+    def training_groups(self) -> tuple[ReplicaGroup, ...]:
+        """The groups of the spec, without those that the operator added."""
+        return tuple(group for group in self.groups if not group.is_control)
 
     @property
     def effective_checkpoint_grace(self) -> timedelta:

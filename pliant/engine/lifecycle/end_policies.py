@@ -32,16 +32,18 @@ def list_decisive_failures(job: Job, replicas: Replicas) -> list[Replica]:
 
 def have_deciding_replicas_ended(job: Job, replicas: Replicas) -> bool:
     """Return whether all replicas that could still complete the job have terminated."""
-    deciding = [replica for _, counted in _completion_policies(job, replicas) for replica in counted] or replicas.all
+    deciding = [
+        replica for _, counted in _completion_policies(job, replicas) for replica in counted
+    ] or replicas.list_training()
     return bool(deciding) and all(replica.outcome is not None for replica in deciding)
 
 
 def _fail_policies(job: Job, replicas: Replicas) -> list[GroupPolicy]:
-    return _group_policies(job, replicas, [(group.fail_policy, group) for group in job.groups])
+    return _group_policies(job, replicas, [(group.fail_policy, group) for group in job.training_groups])
 
 
 def _completion_policies(job: Job, replicas: Replicas) -> list[GroupPolicy]:
-    policies = _group_policies(job, replicas, [(group.complete_policy, group) for group in job.groups])
+    policies = _group_policies(job, replicas, [(group.complete_policy, group) for group in job.training_groups])
     return [(policy, _drop_unstarted(each) if policy is EndPolicy.ALL else each) for policy, each in policies]
 
 

@@ -24,7 +24,7 @@ from pliant.engine.status.messages import failure_message
 from pliant.engine.status.rollup import roll_up_status
 from pliant.model.actions import Action, DeleteService, PodDeletionReason
 from pliant.model.job import CleanPodPolicy, ReplicaGroup
-from pliant.model.labels import format_service_name, job_service_name
+from pliant.model.labels import format_service_name, job_service_name, normalize_group_name
 from pliant.model.messages import Message, MessageReason, message
 from pliant.model.observed import ObservedPod, ObservedService, PodPhase
 from pliant.model.state import EngineState, JobOutcome, JobPhase, RestartCause
@@ -106,13 +106,15 @@ def list_leftover_objects(context: Context) -> tuple[list[ObservedPod], list[Obs
     job, observed, state = context.spec, context.observed, context.state
     must_delete_all = state.outcome is not None and state.outcome.must_delete_all
     must_delete_all = must_delete_all or state.phase in ALWAYS_CLEANED_PHASES
+    control = {normalize_group_name(group.name) for group in job.groups if group.is_control}
     match CleanPodPolicy.ALL if must_delete_all else job.clean_pod_policy:
         case CleanPodPolicy.NONE:
-            return [], []
+            return [pod for pod in observed.pods if pod.group in control], []
         case CleanPodPolicy.RUNNING:
             kept = {pod.name for pod in observed.pods if pod.phase in FINISHED_POD_PHASES and not pod.is_terminating}
         case CleanPodPolicy.ALL:
             kept = set()
+    kept -= {pod.name for pod in observed.pods if pod.group in control}
     kept_services = {format_service_name(job.naming, name) for name in kept}
     kept_services |= {job_service_name(job)} if kept else set()
     pods = [pod for pod in observed.pods if pod.name not in kept]

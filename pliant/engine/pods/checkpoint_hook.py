@@ -30,7 +30,12 @@ def add_checkpoint_hook(spec: dict[str, Any], job: Job, group: ReplicaGroup) -> 
 
     Elastic groups have the hook, and all groups of a job that sets a grace period for checkpoints.
     """
-    if group.is_master or not (group.is_elastic or job.checkpoint_grace is not None) or not spec.get("containers"):
+    if (
+        group.is_master
+        or group.is_control
+        or not (group.is_elastic or job.checkpoint_grace is not None)
+        or not spec.get("containers")
+    ):
         return
     spec["containers"] = [_with_hook(container, group) for container in spec["containers"]]
     if not any(_MOUNT in (container.get("volumeMounts") or ()) for container in spec["containers"]):

@@ -86,6 +86,10 @@ class Replicas:
     def in_group(self, group: ReplicaGroup) -> tuple[Replica, ...]:
         return tuple(replica for replica in self.all if replica.rank.group is group)
 
+    def list_training(self) -> tuple[Replica, ...]:
+        """Return the replicas of the groups of the spec."""
+        return tuple(each for each in self.all if not each.rank.group.is_control)
+
     def list_engine_managed(self) -> tuple[Replica, ...]:
         return tuple(each for each in self.all if not each.rank.group.is_master_managed)
 

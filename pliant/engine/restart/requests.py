@@ -23,7 +23,7 @@ class RestartRequest:
 
     @property
     def is_exempt_from_limit(self) -> bool:
-        if self.replica.is_disrupted_by_node:
+        if self.replica.is_disrupted_by_node or self.replica.rank.group.is_control:
             return True
         return self.cause is RestartCause.DISRUPTION and not self.replica.rank.group.restart_rule.counts_disruptions
 
@@ -38,8 +38,9 @@ def _find_restart_requests(context: Context) -> Iterator[RestartRequest]:
     for replica in context.replicas.list_failed():
         can_restart = is_restartable(context.job, replica) and not can_never_start(context, replica)
         if replica.pod is not None and can_restart:
-            scope = replica.rank.group.restart_rule.scope
-            yield RestartRequest(replica=replica, cause=replica.failure_cause, scope=scope)
+            scope, is_control = replica.rank.group.restart_rule.scope, replica.rank.group.is_control
+            cause = RestartCause.DISRUPTION if is_control else replica.failure_cause
+            yield RestartRequest(replica=replica, cause=cause, scope=scope)
     # Stuck and disrupted pods are replaced alone, whatever the scope of the group.
     for replica in list_stuck_in_creation(context):
         stuck = replica.pod.stuck_container if replica.pod else None
@@ -47,8 +48,22 @@ def _find_restart_requests(context: Context) -> Iterator[RestartRequest]:
         if now - since < context.config.creation_retry_window:
             yield RestartRequest(replica=replica, cause=RestartCause.CREATION, scope=RestartScope.POD)
     for replica in context.replicas.list_engine_managed():
-        if replica.state in (ReplicaState.TERMINATING, ReplicaState.DISRUPTED):
+        if replica.rank.group.is_control:
+            yield from _find_control_restart(context, replica)
+        elif replica.state in (ReplicaState.TERMINATING, ReplicaState.DISRUPTED):
             yield RestartRequest(replica=replica, cause=RestartCause.DISRUPTION, scope=RestartScope.POD)
+
+
+def _find_control_restart(context: Context, replica: Replica) -> Iterator[RestartRequest]:
+    """Yield the restart of the whole job if the replica that serves all others is lost, or if it is about to be lost.
+
+    Without it the others end, so their failures are not their own: they may be noticed before its own.
+    """
+    is_gone = replica.state in (ReplicaState.TERMINATING, ReplicaState.DISRUPTED, ReplicaState.SUCCEEDED)
+    is_endangered = replica.pod is not None and replica.pod.node_fault is not None
+    has_failures = is_endangered and any(each is not replica for each in context.replicas.list_failed())
+    if is_gone or has_failures:
+        yield RestartRequest(replica=replica, cause=RestartCause.DISRUPTION, scope=RestartScope.ALL)
 
 
 def time_to_creation_timeout(context: Context) -> timedelta | None:

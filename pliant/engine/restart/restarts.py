@@ -60,7 +60,9 @@ def _charge_restart(job: Job, state: EngineState, request: RestartRequest, now: 
     group, index = request.replica.rank.group, request.replica.rank.index
     restarted = [group]
     if request.scope is RestartScope.ALL:
-        restarted = [each for each in job.groups if membership_of(each).is_engine_managed]
+        managed = [each for each in job.groups if membership_of(each).is_engine_managed]
+        # The store of a rendezvous serves the next attempt, too.
+        restarted = [each for each in managed if group.is_control or not each.is_control]
     groups = {**state.groups}
     for each in restarted:
         group_state = _count_restart(state.group(each.name), request, now)
@@ -137,6 +139,8 @@ def _restart_transition(context: Context, state: EngineState, charged: list[Rest
 
 
 def _replace_disrupted(state: EngineState, uncharged: list[RestartRequest], now: datetime) -> Transition:
-    """Replace disrupted replicas; the job stays in its phase."""
-    failures = [failure_message(request.replica) for request in uncharged]
-    return make_transition(state, now, "Disrupted", message(MessageReason.DISRUPTED_REPLACED, failures))
+    """Replace disrupted replicas; the job stays in its phase, unless all replicas restart."""
+    replaced = message(MessageReason.DISRUPTED_REPLACED, [failure_message(request.replica) for request in uncharged])
+    if any(request.scope is RestartScope.ALL for request in uncharged):
+        state = replace(state, phase=JobPhase.RESTARTING, message=replaced)
+    return make_transition(state, now, "Disrupted", replaced)

@@ -34,7 +34,9 @@ def roll_up_status(context: Context) -> EngineState:
         record_failures(state, list_new_failures(state, replicas.all), now),
         phase=phase,
         message=_compose_message(context, phase),
-        replica_counts={group.name: _count_replicas(group, replicas.in_group(group), state) for group in job.groups},
+        replica_counts={
+            group.name: _count_replicas(group, replicas.in_group(group), state) for group in job.training_groups
+        },
         groups={**state.groups, **_record_outcomes(job, replicas, state)},
         emitted_warnings=tuple(warning for warning in state.emitted_warnings if warning in job.warnings),
     )
@@ -111,6 +113,7 @@ def _compose_message(context: Context, phase: JobPhase) -> Message:
         return message(MessageReason.DEGRADED, problems)
     if phase is JobPhase.RESTARTING:
         return _restart_message(context.state)
+    replicas = context.replicas.list_training()
     missing = [replica for replica in replicas if not replica.state.has_started]
     if (current := master_message(context, missing)) is not None:
         return current
@@ -149,11 +152,12 @@ def _restart_message(state: EngineState) -> Message:
 
 
 def _running_message(replicas: Replicas) -> Message:
-    if not replicas.all:
+    training = replicas.list_training()
+    if not training:
         return message(MessageReason.NO_REPLICAS)
     if failures := [failure_message(replica) for replica in replicas.list_failed()]:
         return message(MessageReason.RUNNING_WITH_FAILURES, failures)
-    finished, total = sum(replica.outcome is not None for replica in replicas.all), len(replicas.all)
+    finished, total = sum(replica.outcome is not None for replica in training), len(training)
     if not finished:
         return message(MessageReason.ALL_REPLICAS_RUNNING)
     return message(MessageReason.SOME_REPLICAS_FINISHED, running=total - finished, total=total, finished=finished)
