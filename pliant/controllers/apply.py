@@ -6,24 +6,26 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
-from typing import NamedTuple, assert_never
+from typing import Any, NamedTuple, assert_never
 
 from pliant.controllers.events import EventRecorder
 from pliant.controllers.large_jobs import Wave
 from pliant.controllers.owned_objects import NameConflict, OwnedObjects, create_config_map
 from pliant.controllers.rbac.master_access import MasterAccessMissing, check_master_access, grant_master_access
 from pliant.controllers.scale_plans import ScalePlanStore
-from pliant.errors import BadRequest, Conflict, Forbidden, Invalid, NotFound, PliantError, RetryLater
+from pliant.errors import AlreadyExists, BadRequest, Conflict, Forbidden, Invalid, NotFound, PliantError, RetryLater
 from pliant.kube.cache.store import ObjectStore
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import Pod, Service
-from pliant.kube.resources import PODS, SERVICES, Resource
+from pliant.kube.resources import DISRUPTION_BUDGETS, PODS, SERVICES, Resource
 from pliant.kube.transport.write_flows import WriteFlow
 from pliant.kube.transport.write_limiter import MAX_WRITES_IN_FLIGHT
 from pliant.model.actions import (
     Action,
+    AllowEviction,
     CheckMasterAccess,
     CreateConfigMap,
+    CreateDisruptionBudget,
     CreatePod,
     CreateService,
     DeleteJob,
@@ -34,6 +36,7 @@ from pliant.model.actions import (
     GrantMasterAccess,
 )
 from pliant.model.job import Job
+from pliant.model.labels import EVICTION_ALLOWED, EVICTION_LABEL
 from pliant.model.messages import Message, MessageReason, message
 from pliant.runtime.clock import Clock
 
@@ -148,6 +151,10 @@ class ActionApplier:
             case CreateConfigMap(manifest=manifest):
                 client = self._client.for_flow(WriteFlow(*job.key), check_current=wave.check_current)
                 await create_config_map(client, job, manifest)
+            case CreateDisruptionBudget(manifest=manifest):
+                await self._create_disruption_budget(job, manifest)
+            case AllowEviction(name=name, uid=uid):
+                await self._pods.add_labels(job, name, uid, {EVICTION_LABEL: EVICTION_ALLOWED})
             case DeletePod():
                 await self._delete_pod(job, action)
             case DeleteService(name=name, uid=uid):
@@ -162,6 +169,16 @@ class ActionApplier:
                 self.events.emit(job.owner, job.key.namespace, action)
             case _:
                 assert_never(action)
+
+    async def _create_disruption_budget(self, job: Job, manifest: Mapping[str, Any]) -> None:
+        """Create the disruption budget of a job. The job runs without it if the operator may not create it."""
+        client = self._client.for_flow(WriteFlow(*job.key))
+        try:
+            await client.create(DISRUPTION_BUDGETS, job.key.namespace, manifest)
+        except AlreadyExists:
+            pass
+        except (Forbidden, Invalid) as error:
+            self._warn(job, message(MessageReason.FAILED_CREATE, object=manifest["metadata"]["name"], error=str(error)))
 
     async def _delete_pod(self, job: Job, action: DeletePod) -> None:
         """Delete a pod; label it first if its master must not relaunch it."""

@@ -7,6 +7,7 @@ from datetime import timedelta
 from pliant.engine.context import Context
 from pliant.engine.plans.master_pods import delete_member_pods, delete_orphan_pods, prepare_master_access
 from pliant.engine.pods.deletion import delete_pods
+from pliant.engine.pods.disruption_budget import allow_evictions, create_disruption_budget
 from pliant.engine.pods.manifests import (
     config_map_manifest,
     job_service_manifest,
@@ -49,6 +50,8 @@ def sync_pods(
         avoided = context.before.avoided_nodes if context.before is not None else ()
         environment = build_shared_environment(job, framework, avoided, context.observed.unusable_nodes)
         actions += _create_pods(environment, creatable)
+        actions += [create_disruption_budget(job)] if job.has_disruption_budget else []
+    actions += allow_evictions(context, replicas.all)
     return (*actions, *delete_obsolete(context, replicas)), wait
 
 

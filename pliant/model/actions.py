@@ -33,6 +33,20 @@ class CreateConfigMap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CreateDisruptionBudget:
+    name: str
+    manifest: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllowEviction:
+    """Label the pod with this UID so that the disruption budget of the job no longer selects it."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GrantMasterAccess:
     """Create the service account of the job's master, and bind it to the role it needs in its namespace."""
 
@@ -99,6 +113,8 @@ Action = (
     CreatePod
     | CreateService
     | CreateConfigMap
+    | CreateDisruptionBudget
+    | AllowEviction
     | GrantMasterAccess
     | CheckMasterAccess
     | DeletePod

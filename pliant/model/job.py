@@ -265,6 +265,8 @@ class Job:
     """The maximum number of restarts of all groups together."""
     checkpoint_grace: timedelta | None = None
     """How long a replica may take to save its state before it is deleted, if the user set it."""
+    has_disruption_budget: bool = False
+    """Whether a PodDisruptionBudget holds drains until the replicas of the node have saved their state."""
     start_limit: timedelta | None = None
     """How long it may take until all replicas run."""
     ttl_after_finished: timedelta | None = None

@@ -28,6 +28,8 @@ MEMBER_SERVICE_LABEL = "pliant/service"
 """The service name of a member of a master-managed group: its ID changes, and two members may share a rank."""
 WORKSPACE_ANNOTATION = "pliant/workspace"
 """The directory on this machine in which the programs of a job start on an embedded cluster; others ignore it."""
+EVICTION_LABEL, EVICTION_BLOCKED, EVICTION_ALLOWED = "pliant/eviction", "blocked", "allowed"
+"""Whether the disruption budget of a job selects the pod: not after the replica has saved its state for a drain."""
 EXCLUDED_NODES_ANNOTATION = "pliant/excluded-nodes"
 """The nodes that the required affinity of a pod excludes because of a device fault, separated by commas."""
 
@@ -175,8 +177,11 @@ def service_selector(job: Job, rank: Rank) -> dict[str, str]:
 
 def pod_labels(job: Job, rank: Rank) -> dict[str, str]:
     priority = {PRIORITY_LABEL: job.priority_class} if job.priority_class else {}
+    is_protected = job.has_disruption_budget and not (rank.group.is_master or rank.group.is_control)
+    eviction = {EVICTION_LABEL: EVICTION_BLOCKED} if is_protected else {}
     return {
         **replica_labels(job, rank),
+        **eviction,
         **rank.group.labels,
         **(rank.group.first_pod_labels if rank.index == 0 else {}),
         POD_ROLE_LABEL: normalize_group_name(rank.group.name),

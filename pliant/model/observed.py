@@ -94,6 +94,8 @@ class ObservedPod:
     """The latest checkpoint request that the replica has acknowledged; None if it acknowledges none."""
     is_node_draining: bool = False
     """Whether the node is cordoned, or has a taint that is going to evict the pod."""
+    is_eviction_blocked: bool = False
+    """Whether the disruption budget of the job selects the pod."""
     is_on_spot_node: bool = False
     """Whether the node may be reclaimed by its provider at any time."""
     deletion_cost: int = 0

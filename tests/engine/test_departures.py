@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pliant.engine.members import list_members
-from pliant.model.actions import DeletePod, DeleteService
+from pliant.model.actions import AllowEviction, CreateDisruptionBudget, CreatePod, DeletePod, DeleteService
 from pliant.model.departures import Departure, DepartureReason, format_indexes, parse_indexes
 from pliant.model.job import EndRequest, ResizeMode
 from pliant.model.observed import NodeFault, ObservedPod, PodPhase
@@ -231,3 +231,34 @@ def test_negative_indexes_are_left_out() -> None:
 
 def test_the_state_without_departures_takes_no_room() -> None:
     assert EngineState(phase=JobPhase.RUNNING, started_at=NOON).departures == {}
+
+
+def protected(*indexes: int, **fields: Any) -> list[ObservedPod]:
+    return workers(*indexes, is_eviction_blocked=True, is_node_draining=True, **fields)
+
+
+def test_a_drain_is_held_until_the_state_is_saved() -> None:
+    job = replace(running_job(), has_disruption_budget=True)
+    staying = workers(0, 1, is_eviction_blocked=True)
+    job = after(job, [*staying, *protected(2, 3)])
+    assert names(decided(job, seeing(*staying, *protected(2, 3)), NOON + SECOND), AllowEviction) == []
+    saved = decided(job, seeing(*staying, *protected(2), *protected(3, knows=1)), NOON + SECOND)
+    assert names(saved, AllowEviction) == ["demo-worker-3"]
+    late = decided(job, seeing(*staying, *protected(2, 3)), NOON + 30 * SECOND)
+    assert names(late, AllowEviction) == ["demo-worker-2", "demo-worker-3"]
+
+
+def test_a_drain_is_not_held_for_replicas_that_never_announced_themselves() -> None:
+    job = replace(running_job(), has_disruption_budget=True)
+    decision = decided(job, seeing(*workers(0, 1, 2, knows=None), *protected(3, knows=None)))
+    assert names(decision, AllowEviction) == ["demo-worker-3"]
+
+
+def test_the_budget_is_created_with_the_pods() -> None:
+    group = make_group(size=2, min_size=1, is_elastic=True)
+    decision = decided(make_job(group, has_disruption_budget=True))
+    [budget] = [action for action in actions_of(decision) if isinstance(action, CreateDisruptionBudget)]
+    selected = budget.manifest["spec"]["selector"]["matchLabels"].items()
+    pods = [action for action in actions_of(decision) if isinstance(action, CreatePod)]
+    assert all(selected <= pod.manifest["metadata"]["labels"].items() for pod in pods)
+    assert names(decided(make_job(group)), CreateDisruptionBudget) == []

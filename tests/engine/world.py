@@ -9,8 +9,10 @@ from typing import Any, assert_never
 
 from pliant.model.actions import (
     Action,
+    AllowEviction,
     CheckMasterAccess,
     CreateConfigMap,
+    CreateDisruptionBudget,
     CreatePod,
     CreateService,
     Decision,
@@ -175,8 +177,8 @@ class World:
             case CreateService(name=name):
                 self.serial += 1
                 self.services.setdefault(name, ObservedService(name=name, uid=f"svc-{self.serial}"))
-            case CreateConfigMap():
-                pass  # nobody here reads files
+            case CreateConfigMap() | CreateDisruptionBudget() | AllowEviction():
+                pass  # nobody here reads files or drains nodes
             case DeletePod(name=name, uid=uid, is_forced=is_forced):
                 if name in self.pods and self.pods[name].uid == uid:
                     if action.reason is PodDeletionReason.REMOVED:

@@ -10,6 +10,7 @@ from pliant.controllers.events import EVENTS_RESOURCE
 from pliant.frontends.frontend import Frontend, PlanFrontend
 from pliant.kube.resources import (
     CONFIG_MAPS,
+    DISRUPTION_BUDGETS,
     LEASES,
     NODES,
     PODS,
@@ -95,6 +96,8 @@ def _replica_permissions() -> Iterator[Permission]:
     for resource in (PODS, SERVICES):
         yield replace(_permission(resource, ("patch",), "to adopt objects of another operator"), is_optional=True)
     yield _permission(CONFIG_MAPS, ("create", "get"), "to pass environments that exceed pod limits")
+    budgets = _permission(DISRUPTION_BUDGETS, ("create",), "to hold drains until replicas have saved their state")
+    yield replace(budgets, is_optional=True)
     yield _permission(EVENTS_RESOURCE, ("create", "get", "patch"), "to emit events")
 
 

@@ -100,6 +100,8 @@ class AITrainingJobFrontend(Frontend):
         fields = job_fields_from_metadata(raw, metadata, KIND_DEFINITION)
         if spec.elastic is not None and spec.elastic.checkpoint_grace is not None:
             fields["checkpoint_grace"] = timedelta(seconds=spec.elastic.checkpoint_grace)
+        if spec.elastic is not None and spec.elastic.disruption_budget:
+            fields["has_disruption_budget"] = True
         return Job(
             **fields,
             groups=groups,

@@ -106,6 +106,11 @@ class AITrainingElasticSpec(Struct, frozen=True, kw_only=True, rename="camel"):
         suspension, a preemption or a drain of its node. Default: 30. Only replicas that acknowledge checkpoint requests
         are waited for."""),
     ] = None
+    disruption_budget: Annotated[
+        bool,
+        field_doc("""Whether a PodDisruptionBudget holds `kubectl drain` until the replicas of the node have saved their
+        state, at most for checkpointGrace."""),
+    ] = False
 
 
 class AITrainingJobSpec(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -37,6 +37,7 @@ MAX_END_MESSAGE_CHARS = 300
 QUEUE_LABEL_PREFIX = "kueue.x-k8s.io/"
 MAX_SERVICE_NAME_CHARS = 63
 CHECKPOINT_GRACE_ANNOTATION = "pliant/checkpoint-grace"
+DISRUPTION_BUDGET_ANNOTATION = "pliant/disruption-budget"
 MAX_CHECKPOINT_GRACE_SECONDS = 86_400
 SERVICE_PER_REPLICA_ANNOTATION = "pliant/service-per-replica"
 _HOST_NAME_FIELDS = frozenset({"hostname", "subdomain", "setHostnameAsFQDN"})
@@ -86,6 +87,7 @@ def job_fields_from_metadata(
         "owner": owner,
         "labels": metadata.labels if are_pods_queued else _without_queue_labels(metadata.labels),
         "checkpoint_grace": _parse_checkpoint_grace(metadata.annotations),
+        "has_disruption_budget": _parse_flag(metadata.annotations, DISRUPTION_BUDGET_ANNOTATION),
         "workspace": metadata.annotations.get(WORKSPACE_ANNOTATION, ""),
         "created_at": metadata.creation_timestamp,
         "generation": metadata.generation,
@@ -101,6 +103,13 @@ def _parse_checkpoint_grace(annotations: Mapping[str, str]) -> timedelta | None:
         problem = f'must be a number of seconds up to {MAX_CHECKPOINT_GRACE_SECONDS} such as "60", got {text[:40]!r}'
         raise InvalidSpec(f"metadata.annotations.{CHECKPOINT_GRACE_ANNOTATION}", problem)
     return timedelta(seconds=int(text))
+
+
+def _parse_flag(annotations: Mapping[str, str], name: str) -> bool:
+    text = annotations.get(name, "false").strip().lower()
+    if text not in ("true", "false"):
+        raise InvalidSpec(f"metadata.annotations.{name}", f'must be "true" or "false", got {text[:40]!r}')
+    return text == "true"
 
 
 def _without_queue_labels(labels: Mapping[str, str]) -> dict[str, str]:
