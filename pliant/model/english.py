@@ -136,8 +136,13 @@ _DEPARTURE_CAUSES: Mapping[str, str] = {
 }
 
 
+def departure_cause_text(reason: str) -> str:
+    """Return when a replica must have saved its state: `before the resize`."""
+    return _DEPARTURE_CAUSES.get(reason, "")
+
+
 def _render_checkpoint_request(message: Message) -> str:
-    cause = _DEPARTURE_CAUSES.get(_text(message, "cause"), "")
+    cause = departure_cause_text(_text(message, "cause"))
     text = f"asking {render_details(message)} to save the state within {_text(message, 'seconds')}s"
     return f"{text} {cause} (checkpoint request {_text(message, 'request')})"
 

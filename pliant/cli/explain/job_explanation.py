@@ -11,6 +11,7 @@ from pliant.cli.cluster.job_lookup import JobObject
 from pliant.cli.cluster.scale_plans import plan_rows
 from pliant.cli.durations import format_age, format_duration
 from pliant.cli.explain.capacity import UNSCHEDULABLE_REASON, find_current_shortages, find_permanent_shortages
+from pliant.cli.explain.departures import explain_departures
 from pliant.cli.explain.failure_hints import explain_exit
 from pliant.cli.explain.group_sizes import explain_group_sizes
 from pliant.cli.explain.remedies import suggest_remedies
@@ -92,6 +93,7 @@ def explain_job(evidence: JobEvidence) -> JobExplanation:
         reasons += _explain_failures(evidence, job, state)
         reasons += _explain_waiting(evidence, state)
         reasons += _explain_node_problems(evidence, state)
+        reasons += [ExplanationReason(text=text) for text in explain_departures(state, evidence.now)]
         facts += [*_restart_budget_facts(job, state), *explain_group_sizes(job, state, evidence.format_ago)]
         facts += [f"{warning}." for warning in job.warnings]
     return JobExplanation(
