@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, assert_never
 
 from pliant.controllers.events import EventRecorder
 from pliant.controllers.large_jobs import Wave
+from pliant.controllers.membership_files import MembershipFiles
 from pliant.controllers.owned_objects import NameConflict, OwnedObjects, create_config_map
 from pliant.controllers.rbac.master_access import MasterAccessMissing, check_master_access, grant_master_access
 from pliant.controllers.scale_plans import ScalePlanStore
@@ -34,6 +35,7 @@ from pliant.model.actions import (
     DeleteService,
     EmitEvent,
     GrantMasterAccess,
+    WriteMembershipFile,
 )
 from pliant.model.job import Job
 from pliant.model.labels import EVICTION_ALLOWED, EVICTION_LABEL
@@ -79,6 +81,7 @@ class ActionApplier:
         """Actions of one decision that are handed over together: as many as may be in flight."""
         self._pods = OwnedObjects(client, PODS, Pod, pods)
         self._services = OwnedObjects(client, SERVICES, Service, services)
+        self._membership_files = MembershipFiles(client)
         self._masters: dict[tuple[str, str], tuple[ScalePlanStore, OwnedObjects[Pod]]] = {}
 
     def register_master_kind(self, kind: Resource, plan_store: ScalePlanStore, pods: ObjectStore[Pod]) -> None:
@@ -151,10 +154,8 @@ class ActionApplier:
             case CreateConfigMap(manifest=manifest):
                 client = self._client.for_flow(WriteFlow(*job.key), check_current=wave.check_current)
                 await create_config_map(client, job, manifest)
-            case CreateDisruptionBudget(manifest=manifest):
-                await self._create_disruption_budget(job, manifest)
-            case AllowEviction(name=name, uid=uid):
-                await self._pods.add_labels(job, name, uid, {EVICTION_LABEL: EVICTION_ALLOWED})
+            case WriteMembershipFile() | CreateDisruptionBudget() | AllowEviction():
+                await self._apply_elasticity(job, action)
             case DeletePod():
                 await self._delete_pod(job, action)
             case DeleteService(name=name, uid=uid):
@@ -169,6 +170,17 @@ class ActionApplier:
                 self.events.emit(job.owner, job.key.namespace, action)
             case _:
                 assert_never(action)
+
+    async def _apply_elasticity(
+        self, job: Job, action: WriteMembershipFile | CreateDisruptionBudget | AllowEviction
+    ) -> None:
+        match action:
+            case WriteMembershipFile(manifest=manifest):
+                await self._membership_files.write(job, manifest)
+            case CreateDisruptionBudget(manifest=manifest):
+                await self._create_disruption_budget(job, manifest)
+            case AllowEviction(name=name, uid=uid):
+                await self._pods.add_labels(job, name, uid, {EVICTION_LABEL: EVICTION_ALLOWED})
 
     async def _create_disruption_budget(self, job: Job, manifest: Mapping[str, Any]) -> None:
         """Create the disruption budget of a job. The job runs without it if the operator may not create it."""

@@ -15,6 +15,7 @@ from pliant.engine.departures import sync_departures
 from pliant.engine.lifecycle import finish
 from pliant.engine.lifecycle.suspend import delete_for_suspend, sync_suspended_pods
 from pliant.engine.members import publish_membership
+from pliant.engine.membership_file import apply_framework, mark_membership_file, write_membership_file
 from pliant.engine.plans.execution import without_finished_plan_executions, without_members_of_failed_plans
 from pliant.engine.plans.master_pods import apply_master_defaults
 from pliant.engine.plans.membership import with_synced_members
@@ -56,7 +57,7 @@ def decide(  # noqa: PLR0913 - everything that a decision depends on
     """
     if job.is_deleting:
         return Act()  # the garbage collector deletes the dependents
-    spec = _with_control_group(apply_master_defaults(job, config), framework)
+    spec = apply_framework(apply_master_defaults(job, config), framework)
     before = align_timers(before, clock) if before is not None else None
     state = before or _initial_state(job, now, clock)
     state = replace(state, observed_generation=spec.generation, accepted_spec=spec.accepted_spec)
@@ -72,13 +73,6 @@ def decide(  # noqa: PLR0913 - everything that a decision depends on
     if (transition := next_transition(context)) is not None:
         return _persist(context, transition)
     return _act(context, framework)
-
-
-def _with_control_group(job: Job, framework: Framework) -> Job:
-    """Return the job with the group that its framework needs, unless the user has one of that name."""
-    group = framework.control_group(job)
-    is_named = group is not None and any(each.name.lower() == group.name for each in job.groups)
-    return job if group is None or is_named else dataclasses.replace(job, groups=(*job.groups, group))
 
 
 def _persist(context: Context, transition: Transition) -> PersistTransition:
@@ -108,14 +102,17 @@ def _act(context: Context, framework: Framework) -> Decision:
     deletions = [action for action in actions if isinstance(action, DeletePod)]
     if deletions and (transition := departures.request_checkpoints(context, deletions)) is not None:
         return _persist(context, transition)
-    plans, after, delay = sync_plans(context), rollup.roll_up_status(context), None
+    plans, delay = sync_plans(context), None
+    after = mark_membership_file(context, rollup.roll_up_status(context))
     has_changed = rollup.has_status_changed(context.before, after)
     if has_changed:
         delay = rollup.status_write_delay(context.before, after, context.now) or None
+    is_written = has_changed and delay is None
+    files = write_membership_file(context, after, framework) if is_written else ()
     waits = (delay, backoff, plans.requeue_after, _time_to_pod_deadline(context), *times_to_next_rule(context))
     return Act(
-        actions=(*departures.hold_departures(context, actions), *plans.actions),
-        status=_status_update(context, after) if has_changed and delay is None else None,
+        actions=(*departures.hold_departures(context, actions), *plans.actions, *files),
+        status=_status_update(context, after) if is_written else None,
         plan_statuses=plans.statuses,
         requeue_after=shortest_wait(*waits),
     )

@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from pliant.engine.pods.replicas import Replica, ReplicaState
-from pliant.model.departures import KEPT_REASONS, PublishedMembership, format_indexes, parse_indexes
+from pliant.model.departures import KEPT_REASONS, PublishedMember, PublishedMembership, format_indexes, parse_indexes
 from pliant.model.framework import Rank
 from pliant.model.job import Job, ReplicaGroup
 from pliant.model.labels import normalize_group_name, rank_host
 from pliant.model.state import EngineState, JobPhase
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedMember:
-    """A replica that takes part in the training, as its peers see it."""
-
-    name: str
-    """`worker-0`"""
-    group: str
-    index: int
-    rank: int
-    address: str
-    """The DNS name of the replica, with the namespace."""
 
 
 def publish_membership(state: EngineState, job: Job, replicas: Sequence[Replica]) -> EngineState:
@@ -34,7 +20,7 @@ def publish_membership(state: EngineState, job: Job, replicas: Sequence[Replica]
     Replicas that leave together with all others, because their job is suspended or restarts, stay members, so that they
     can write a common checkpoint.
     """
-    if not any(group.is_elastic for group in job.groups) or _all_leave(replicas, state):
+    if not job.publishes_membership or _all_leave(replicas, state):
         return state
     members = [replica for replica in replicas if _is_member(replica, state)]
     indexes = {
@@ -52,7 +38,7 @@ def publish_membership(state: EngineState, job: Job, replicas: Sequence[Replica]
     latest = {name: attempt for name, attempt in attempts.items() if attempt}
     if (published, latest) == (before.indexes, before.attempts):
         return state
-    after = PublishedMembership(generation=before.generation + 1, indexes=published, attempts=latest)
+    after = replace(before, generation=before.generation + 1, indexes=published, attempts=latest)
     return replace(state, membership=after)
 
 

@@ -13,6 +13,7 @@ from pliant.frameworks.paddle import Paddle
 from pliant.frameworks.pytorch import DeepSpeed, PyTorch
 from pliant.frameworks.tensorflow import TensorFlow
 from pliant.frameworks.xgboost import XGBoost
+from pliant.model.departures import PublishedMember
 from pliant.model.framework import Framework, Rank, Role
 from pliant.model.job import Job, Port, ReplicaGroup
 
@@ -52,6 +53,9 @@ class CombinedFramework(Framework):
 
     def control_group(self, job: Job) -> ReplicaGroup | None:
         return next((group for each in self._frameworks if (group := each.control_group(job)) is not None), None)
+
+    def membership_files(self, job: Job, members: Sequence[PublishedMember]) -> Mapping[str, str]:
+        return {name: text for each in self._frameworks for name, text in each.membership_files(job, members).items()}
 
     def shared_environment(self, job: Job) -> Mapping[str, str]:
         return {name: value for each in self._frameworks for name, value in each.shared_environment(job).items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
 from pliant.frameworks.mpi_scripts import (
@@ -13,8 +13,9 @@ from pliant.frameworks.mpi_scripts import (
     WORKER_ENTRYPOINT_SCRIPT,
 )
 from pliant.frameworks.role_assignment import RoleAssignment, gpus_per_replica
+from pliant.model.departures import PublishedMember
 from pliant.model.framework import Framework, Rank, Role
-from pliant.model.job import EndPolicy, Job, Port, ReplicaGroup
+from pliant.model.job import EndPolicy, Job, Port, ReplicaGroup, ResizeMode
 from pliant.model.labels import job_service_name
 
 LAUNCHER_ROLE, WORKER_ROLE = "launcher", "worker"
@@ -83,6 +84,17 @@ class Mpi(Framework):
                 {"port": assignment.group_port(workers), "key": key, "service": job_service_name(job)}
             ),
         }
+
+    def membership_files(self, job: Job, members: Sequence[PublishedMember]) -> Mapping[str, str]:
+        """Return the current workers for discover_hosts.sh, one `host:slots` per line."""
+        workers = RoleAssignment(job, self).first_group(WORKER_ROLE)
+        if workers is None or workers.resize_mode is ResizeMode.FIXED:
+            return {}
+        hosts = [
+            member.address.removesuffix(f".{job.key.namespace}") for member in members if member.group == workers.name
+        ]
+        slots = _slots_per_worker(job, workers)
+        return {"hosts": "".join(f"{host}:{slots}\n" for host in hosts)}
 
 
 def _slots_per_worker(job: Job, workers: ReplicaGroup) -> int:

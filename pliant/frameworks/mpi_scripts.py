@@ -138,6 +138,8 @@ with Server(("", AGENT["port"]), Session) as server:
 
 DISCOVER_HOSTS_SCRIPT = """#!/bin/sh
 # Print the current workers, one `host:slots` per line; wait up to a minute for the first one.
+# The operator writes the members to a file. Without it, the workers are those whose names can be resolved.
+[ -s /etc/pliant/membership/hosts ] && exec cat /etc/pliant/membership/hosts
 tries=0
 while [ "$tries" -lt 60 ]; do
   found=

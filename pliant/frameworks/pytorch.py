@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pliant.frameworks.role_assignment import RoleAssignment, gpus_per_replica, group_restart_id
+from pliant.model.departures import PublishedMember
 from pliant.model.framework import Framework, Rank, Role
 from pliant.model.job import EndPolicy, Job, Port, ReplicaGroup
 
@@ -59,12 +60,26 @@ class DeepSpeed(PyTorch):
     def files(self, job: Job) -> Mapping[str, str]:
         """Return the hostfile, in rank order; a replica keeps the hostfile of the time when it started."""
         assignment = RoleAssignment(job, self)
-        option = str(job.framework_options.get("nproc_per_node"))
         hostfile = ""
         for group in assignment.groups():
-            slots = int(option) if option.isdigit() else max(gpus_per_replica(group), 1)
+            slots = _slots(job, group)
             hostfile += "".join(f"{host} slots={slots}\n" for host in assignment.group_hosts(group))
         return {"hostfile": hostfile} if hostfile else {}
+
+    def membership_files(self, job: Job, members: Sequence[PublishedMember]) -> Mapping[str, str]:
+        """Return the hostfile of the current members, if a group is elastic."""
+        groups = [group for group in job.training_groups if group.is_elastic]
+        if not groups:
+            return {}
+        slots = {group.name: _slots(job, group) for group in job.training_groups}
+        namespace = f".{job.key.namespace}"
+        lines = (f"{member.address.removesuffix(namespace)} slots={slots[member.group]}\n" for member in members)
+        return {"hostfile": "".join(lines)}
+
+
+def _slots(job: Job, group: ReplicaGroup) -> int:
+    option = str(job.framework_options.get("nproc_per_node"))
+    return int(option) if option.isdigit() else max(gpus_per_replica(group), 1)
 
 
 def _static_environment(assignment: RoleAssignment, rank0_group: ReplicaGroup) -> dict[str, str]:

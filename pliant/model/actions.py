@@ -33,6 +33,14 @@ class CreateConfigMap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WriteMembershipFile:
+    """Create or update the ConfigMap from which replicas read the membership."""
+
+    name: str
+    manifest: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateDisruptionBudget:
     name: str
     manifest: Mapping[str, Any]
@@ -114,6 +122,7 @@ Action = (
     | CreateService
     | CreateConfigMap
     | CreateDisruptionBudget
+    | WriteMembershipFile
     | AllowEviction
     | GrantMasterAccess
     | CheckMasterAccess

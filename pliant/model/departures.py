@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from itertools import pairwise
@@ -50,6 +51,21 @@ class PublishedMembership(Struct, frozen=True, kw_only=True, omit_defaults=True,
     """The indexes of the members of each group as ranges: `0-2,5`."""
     attempts: dict[str, int] = {}
     """The latest attempt of the members of each group: a member that was replaced is another one."""
+    file_generation: int = 0
+    """The generation in the ConfigMap of the job, if it has one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedMember:
+    """A replica that takes part in the training, as its peers see it."""
+
+    name: str
+    """`worker-0`"""
+    group: str
+    index: int
+    rank: int
+    address: str
+    """The DNS name of the replica, with the namespace."""
 
 
 def format_indexes(indexes: Iterable[int]) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from pliant.model.departures import PublishedMember
 from pliant.model.job import EndPolicy, Job, Port, ReplicaGroup
 from pliant.model.state import GroupMember
 
@@ -68,6 +69,10 @@ class Framework(Protocol):
     def control_group(self, job: Job) -> ReplicaGroup | None:
         """Return a group that serves the replicas of the job, such as a rendezvous store; None if it needs none."""
         return None
+
+    def membership_files(self, job: Job, members: Sequence[PublishedMember]) -> Mapping[str, str]:
+        """Return files that follow the membership while the job runs, by name; empty if it needs none."""
+        return {}
 
     def shared_environment(self, job: Job) -> Mapping[str, str]:
         """Return the variables that are the same in every container of the job."""

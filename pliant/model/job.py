@@ -265,6 +265,10 @@ class Job:
     """The maximum number of restarts of all groups together."""
     checkpoint_grace: timedelta | None = None
     """How long a replica may take to save its state before it is deleted, if the user set it."""
+    publishes_membership: bool = False
+    """Whether the replicas can learn who their peers are: a group is elastic, or the framework needs it."""
+    has_membership_file: bool = False
+    """Whether replicas find the membership in files, beside the operator's response."""
     has_disruption_budget: bool = False
     """Whether a PodDisruptionBudget holds drains until the replicas of the node have saved their state."""
     start_limit: timedelta | None = None

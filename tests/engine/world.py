@@ -24,6 +24,7 @@ from pliant.model.actions import (
     GrantMasterAccess,
     PersistTransition,
     PodDeletionReason,
+    WriteMembershipFile,
 )
 from pliant.model.job import ReplicaGroup
 from pliant.model.labels import ATTEMPT_LABEL, REPLICA_GROUP_LABEL, REPLICA_INDEX_LABEL, replica_pod_name
@@ -177,7 +178,7 @@ class World:
             case CreateService(name=name):
                 self.serial += 1
                 self.services.setdefault(name, ObservedService(name=name, uid=f"svc-{self.serial}"))
-            case CreateConfigMap() | CreateDisruptionBudget() | AllowEviction():
+            case CreateConfigMap() | WriteMembershipFile() | CreateDisruptionBudget() | AllowEviction():
                 pass  # nobody here reads files or drains nodes
             case DeletePod(name=name, uid=uid, is_forced=is_forced):
                 if name in self.pods and self.pods[name].uid == uid:

@@ -38,8 +38,8 @@ async def test_no_pod_ever_wedges(tmp_path: Path, seed: int) -> None:
 async def _life(cluster: Running, name: str, chance: random.Random) -> None:
     """Make some pod, let it be for a while, and take it away within its grace period and little more."""
     grace = chance.choice([0, 1, 2])
-    inits = [_container(f"init-{n}", chance, is_init=True) for n in range(chance.randrange(3))]
-    mains = [_container(f"main-{n}", chance) for n in range(chance.randrange(1, 3))]
+    inits = [_container(f"init-{n}", chance, grace, is_init=True) for n in range(chance.randrange(3))]
+    mains = [_container(f"main-{n}", chance, grace) for n in range(chance.randrange(1, 3))]
     policy = chance.choice(["Always", "OnFailure", "Never"])
     await cluster.pod(name, mains, initContainers=inits, restartPolicy=policy, terminationGracePeriodSeconds=grace)
     await asyncio.sleep(chance.random() * 3)
@@ -51,7 +51,7 @@ async def _life(cluster: Running, name: str, chance: random.Random) -> None:
     await cluster.until_gone(name, within=grace + 12)
 
 
-def _container(name: str, chance: random.Random, *, is_init: bool = False) -> dict[str, Any]:
+def _container(name: str, chance: random.Random, grace: int, *, is_init: bool = False) -> dict[str, Any]:
     made: dict[str, Any] = {"name": name, "image": "none"}
     made["command"] = [
         "sh",
@@ -68,10 +68,9 @@ def _container(name: str, chance: random.Random, *, is_init: bool = False) -> di
             asked = chance.choice([TRUE, TRUE, FALSE, {"tcpSocket": {"port": 9}}])
             made[probe] = {**asked, "periodSeconds": 1, "failureThreshold": chance.choice([1, 2])}
     hooks = {}
+    nap = {"sleep": {"seconds": min(1, grace)}}  # at most the grace period is valid
     if chance.random() < 0.3:
-        hooks["postStart"] = chance.choice([TRUE, FALSE, {"sleep": {"seconds": 1}}])
+        hooks["postStart"] = chance.choice([TRUE, FALSE, nap])
     if chance.random() < 0.3:
-        hooks["preStop"] = chance.choice(
-            [TRUE, FALSE, {"sleep": {"seconds": 1}}, {"exec": {"command": ["sleep", "60"]}}]
-        )
+        hooks["preStop"] = chance.choice([TRUE, FALSE, nap, {"exec": {"command": ["sleep", "60"]}}])
     return {**made, "lifecycle": hooks} if hooks else made

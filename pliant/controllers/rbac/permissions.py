@@ -96,6 +96,7 @@ def _replica_permissions() -> Iterator[Permission]:
     for resource in (PODS, SERVICES):
         yield replace(_permission(resource, ("patch",), "to adopt objects of another operator"), is_optional=True)
     yield _permission(CONFIG_MAPS, ("create", "get"), "to pass environments that exceed pod limits")
+    yield _permission(CONFIG_MAPS, ("patch",), "to pass the membership of elastic jobs as files")
     budgets = _permission(DISRUPTION_BUDGETS, ("create",), "to hold drains until replicas have saved their state")
     yield replace(budgets, is_optional=True)
     yield _permission(EVENTS_RESOURCE, ("create", "get", "patch"), "to emit events")

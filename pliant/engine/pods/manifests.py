@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from pliant.engine.membership_file import add_membership_file
 from pliant.engine.pods.checkpoint_hook import add_checkpoint_hook
 from pliant.engine.pods.shared_environment import SharedEnvironment
 from pliant.model.framework import Rank
@@ -123,6 +124,7 @@ def _pod_spec(environment: SharedEnvironment, rank: Rank) -> dict[str, Any]:
         spec["containers"] = [_with_resources(first, rank.member.resources), *others]
     if environment.config_map_name:
         spec["volumes"] = [*(spec.get("volumes") or ()), *environment.volumes]
+    add_membership_file(spec, job, rank.group)
     add_checkpoint_hook(spec, job, rank.group)
     if rank.group.restart_rule.policy is not None or not spec.get("restartPolicy"):
         # The engine restarts replicas as new pods, so that it can count and scope the restarts.

@@ -72,10 +72,16 @@ def status_write_delay(before: EngineState | None, after: EngineState, now: date
     # The last write may lie in the future if the clock was set back or another operator wrote it.
     if is_new_phase or written_at is None or written_at > now:
         return timedelta(0)
+    if before.membership != after.membership and _generation(before) == _generation(after):
+        return timedelta(0)  # only the file is behind
     is_active = after.phase in (JobPhase.RUNNING, JobPhase.RESTARTING)
     has_new_members = is_active and before.membership != after.membership
     delay = MEMBERSHIP_WRITE_DELAY if has_new_members else MINOR_STATUS_WRITE_DELAY
     return max(written_at + delay - now, timedelta(0))
+
+
+def _generation(state: EngineState) -> int:
+    return state.membership.generation if state.membership is not None else 0
 
 
 def _fields_written_at_once(state: EngineState) -> tuple[object, ...]:

@@ -98,10 +98,8 @@ class AITrainingJobFrontend(Frontend):
         max_sizes = {each.name: max(each.size, spec.replica_specs[each.name].max_replicas or 0) for each in groups}
         check_service_names(metadata.key, max_sizes, "spec.replicaSpecs")
         fields = job_fields_from_metadata(raw, metadata, KIND_DEFINITION)
-        if spec.elastic is not None and spec.elastic.checkpoint_grace is not None:
-            fields["checkpoint_grace"] = timedelta(seconds=spec.elastic.checkpoint_grace)
-        if spec.elastic is not None and spec.elastic.disruption_budget:
-            fields["has_disruption_budget"] = True
+        if spec.elastic is not None:
+            fields |= _elastic_fields(spec.elastic)
         return Job(
             **fields,
             groups=groups,
@@ -124,6 +122,14 @@ class AITrainingJobFrontend(Frontend):
             managed_by=spec.managed_by,
             end_request=parse_end_request(metadata.annotations),
         )
+
+
+def _elastic_fields(elastic: AITrainingElasticSpec) -> dict[str, Any]:
+    """Return the fields of a Job that the spec sets; it has precedence over annotations."""
+    grace = elastic.checkpoint_grace
+    fields: dict[str, Any] = {} if grace is None else {"checkpoint_grace": timedelta(seconds=grace)}
+    fields |= {"has_disruption_budget": True} if elastic.disruption_budget else {}
+    return fields | ({"has_membership_file": True} if elastic.membership_file else {})
 
 
 def _check_groups(spec: AITrainingJobSpec) -> None:

@@ -106,6 +106,9 @@ class AITrainingElasticSpec(Struct, frozen=True, kw_only=True, rename="camel"):
         suspension, a preemption or a drain of its node. Default: 30. Only replicas that acknowledge checkpoint requests
         are waited for."""),
     ] = None
+    membership_file: Annotated[
+        bool, field_doc("Whether replicas find their current peers in files in /etc/pliant/membership.")
+    ] = False
     disruption_budget: Annotated[
         bool,
         field_doc("""Whether a PodDisruptionBudget holds `kubectl drain` until the replicas of the node have saved their

@@ -37,6 +37,7 @@ MAX_END_MESSAGE_CHARS = 300
 QUEUE_LABEL_PREFIX = "kueue.x-k8s.io/"
 MAX_SERVICE_NAME_CHARS = 63
 CHECKPOINT_GRACE_ANNOTATION = "pliant/checkpoint-grace"
+MEMBERSHIP_FILE_ANNOTATION = "pliant/membership-file"
 DISRUPTION_BUDGET_ANNOTATION = "pliant/disruption-budget"
 MAX_CHECKPOINT_GRACE_SECONDS = 86_400
 SERVICE_PER_REPLICA_ANNOTATION = "pliant/service-per-replica"
@@ -87,6 +88,7 @@ def job_fields_from_metadata(
         "owner": owner,
         "labels": metadata.labels if are_pods_queued else _without_queue_labels(metadata.labels),
         "checkpoint_grace": _parse_checkpoint_grace(metadata.annotations),
+        "has_membership_file": _parse_flag(metadata.annotations, MEMBERSHIP_FILE_ANNOTATION),
         "has_disruption_budget": _parse_flag(metadata.annotations, DISRUPTION_BUDGET_ANNOTATION),
         "workspace": metadata.annotations.get(WORKSPACE_ANNOTATION, ""),
         "created_at": metadata.creation_timestamp,
