@@ -1,6 +1,6 @@
 """Measures by how much `goodput` shortens jobs: it gives replicas to the jobs that gain most throughput.
 
-    python -m bench.goodput [--jobs 150] [--seeds 3 4 5]
+    python -m bench.goodput_policy [--jobs 150] [--seeds 3 4 5]
 
 Jobs of 1 to 32 replicas with 2 CPUs each are submitted to 30 nodes with 16 CPUs. Some scale linearly, some have a
 serial part, and some slow down with many replicas. The same jobs are then simulated with replicas that all restart
