@@ -10,7 +10,6 @@ import json
 import os
 import select
 import socket
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -143,4 +142,4 @@ def log(**fields: Any) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(Trainer().train())
+    Trainer().train()

@@ -166,7 +166,7 @@ def _with_size(context: Context, group: ReplicaGroup, size: int) -> GroupState:
     skipped: tuple[int, ...] = ()
     if group.resize_mode is ResizeMode.JOIN and context.state.phase is not JobPhase.SUSPENDED:
         replicas = context.replicas.in_group(context.job.group(group.name) or group)
-        skipped = skipped_after_resize(replicas, group_state.skipped_indexes, size)
+        skipped = skipped_after_resize(replicas, group_state.skipped_indexes, size, context.now)
     kept = set(dataclasses.replace(group, size=size, skipped_indexes=skipped).indexes)
     return replace(
         group_state,

@@ -186,11 +186,10 @@ def test_who_leaves_is_who_costs_least() -> None:
     assert indexes_after(job, [*workers(0, 2, 3), *workers(1, deletion_cost=-1)], 3) == [0, 2, 3]
     assert indexes_after(job, [*workers(0, 2, 3), *workers(1, is_node_draining=True)], 3) == [0, 2, 3]
     assert indexes_after(job, [*workers(0, 2, 3), *workers(1, is_on_spot_node=True)], 3) == [0, 2, 3]
-    assert indexes_after(job, [*workers(0, 2, 3, started_at=NOON - SECOND), *workers(1, started_at=NOON)], 3) == [
-        0,
-        2,
-        3,
-    ]
+    older = workers(0, 2, 3, started_at=NOON - 600 * SECOND)
+    assert indexes_after(job, [*older, *workers(1, started_at=NOON)], 3) == [0, 2, 3]
+    failed = make_pod(1, PodPhase.FAILED, code=1)
+    assert indexes_after(job, [*workers(0, 2, 3), failed], 3) == [0, 2, 3]
     assert indexes_after(job, [*workers(0, deletion_cost=-9), *workers(1, 2, 3)], 1) == [0], "the first one stays"
 
 
