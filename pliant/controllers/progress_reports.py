@@ -32,7 +32,7 @@ from pliant.kube.resources import Resource
 from pliant.model.job import Job
 from pliant.model.job_keys import KeyPurpose, KeyScope, bearer_key, derive_job_key, is_same_key
 from pliant.runtime.clock import Clock
-from pliant.runtime.http_server import HttpResponse, PostRequest, serve_posts
+from pliant.runtime.http_server import HttpRequest, HttpResponse, serve_requests
 
 STATUS_WRITE_INTERVAL_SECONDS = 30.0  # seconds between two status writes for one job
 MAX_TRACKED_JOBS = 10_000
@@ -122,7 +122,7 @@ class ProgressReceiver:
 
     @asynccontextmanager
     async def serve(self, address: socket | tuple[str | None, int]) -> AsyncIterator[None]:
-        async with self.write_in_background(), serve_posts(self.receive, address):
+        async with self.write_in_background(), serve_requests(self.receive, address):
             yield
 
     @asynccontextmanager
@@ -136,8 +136,10 @@ class ProgressReceiver:
                 for writer in self._writers:
                     writer.cancel()
 
-    def receive(self, post: PostRequest) -> HttpResponse:
+    def receive(self, post: HttpRequest) -> HttpResponse:
         """Record a report, if its token belongs to the job in its path."""
+        if post.method != "POST":
+            return HttpResponse("method not allowed: use POST", HTTPStatus.METHOD_NOT_ALLOWED)
         path, _, replica = post.path.rpartition("/")
         job = _parse_job_path(path)
         if job is None or not _PATH_SEGMENT_PATTERN.fullmatch(replica):

@@ -24,7 +24,7 @@ from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS
 from pliant.model.framework import Rank
 from pliant.model.job_keys import KeyPurpose, derive_job_key, key_scope
-from pliant.runtime.http_server import HttpResponse, PostRequest
+from pliant.runtime.http_server import HttpRequest, HttpResponse
 from tests.faults.rig import JOBS
 from tests.frontends.raw import raw_group, raw_job
 from tests.virtual_time import VirtualClock, on_virtual_time
@@ -49,7 +49,7 @@ class Office:
         key = self.variables[REPORT_TOKEN_VARIABLE] if token is None else token
         path = (url or self.variables[REPORT_URL_VARIABLE]).removeprefix(BASE)
         text = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return self.desk.receive(PostRequest(path=path, headers={"authorization": f"Bearer {key}"}, body=text))
+        return self.desk.receive(HttpRequest(path=path, headers={"authorization": f"Bearer {key}"}, body=text))
 
     async def status(self) -> tuple[Any, int]:
         found = await self.client.get(JOBS, "default", "demo")

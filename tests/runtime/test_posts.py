@@ -10,17 +10,17 @@ from http import HTTPStatus
 import pytest
 
 from pliant.runtime import http_server
-from pliant.runtime.http_server import HttpResponse, PostRequest, serve_posts
+from pliant.runtime.http_server import EventualResponse, HttpRequest, HttpResponse, serve_requests
 
 
-def take(post: PostRequest) -> HttpResponse:
+def take(post: HttpRequest) -> EventualResponse:
     return HttpResponse(f"{post.path} {post.headers.get('x')} {post.body.decode()}", HTTPStatus.ACCEPTED)
 
 
 @pytest.fixture
 async def port() -> AsyncIterator[int]:
     listener = socket.create_server(("127.0.0.1", 0))
-    async with serve_posts(take, listener):
+    async with serve_requests(take, listener):
         yield listener.getsockname()[1]
 
 
@@ -46,7 +46,7 @@ async def test_a_message_may_come_in_pieces(port: int) -> None:
 @pytest.mark.parametrize(
     ("sent", "code"),
     [
-        (b"GET / HTTP/1.1\r\n\r\n", 405),
+        (b"PUT / HTTP/1.1\r\n\r\n", 405),
         (b"POST / HTTP/1.1\r\n\r\n", 411),
         (b"POST / HTTP/1.1\r\nContent-Length: -4\r\n\r\n", 411),
         (b"POST / HTTP/1.1\r\nContent-Length: 5000\r\n\r\n", 413),
