@@ -27,6 +27,9 @@ _CREATION_FAILURE_REASONS = frozenset({
     "ImagePullBackOff", "InvalidImageName", "RegistryUnavailable",
 })  # fmt: skip
 _LABEL_NUMBER_PATTERN = re.compile(r"[0-9]{1,9}")
+_DELETION_COST_PATTERN = re.compile(r"-?(0|[1-9][0-9]{0,9})")
+DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
+MIN_INT32, MAX_INT32 = -(2**31), 2**31 - 1
 _FINISHED_PHASES = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 
 
@@ -52,6 +55,8 @@ def observe(
     for pod, identity in (*managed, *external):
         fault = node_faults.fault_for_pod(pod) if node_faults else None
         seen = _observe_pod(pod, identity, main_containers.get(identity.group) or frozenset(), fault)
+        if node_faults is not None:
+            seen = _with_node(seen, pod, node_faults)
         pods.append(_align_deadlines(seen, clock) if clock is not None and clock.has_jumped else seen)
     return Observed(
         pods=tuple(pods),
@@ -128,7 +133,16 @@ def _observe_pod(pod: Pod, identity: _PodIdentity, counted: frozenset[str], faul
         disruption=_truncate_to_line(disruption.description) if disruption else "",
         is_disrupted_by_node=disruption is not None and disruption.is_by_node,
         excluded_nodes=labels.excluded_nodes(meta.annotations),
+        acknowledged_checkpoint=labels.acknowledged_checkpoint(meta.annotations),
+        deletion_cost=_parse_deletion_cost(meta.annotations),
     )
+
+
+def _with_node(seen: ObservedPod, pod: Pod, nodes: NodeFaultDetector) -> ObservedPod:
+    is_draining, is_spot = nodes.is_node_draining(pod), nodes.is_on_spot_node(pod)
+    if not is_draining and not is_spot:
+        return seen
+    return dataclasses.replace(seen, is_node_draining=is_draining, is_on_spot_node=is_spot)
 
 
 def observe_clock(clock: JumpAwareClock) -> ClockOffset | None:
@@ -244,6 +258,15 @@ def _last_lines(text: str) -> str:
         return printable
     tail = printable[-MAX_LOG_TAIL_LENGTH:]
     return tail.partition("\n")[2] or tail
+
+
+def _parse_deletion_cost(annotations: Mapping[str, str]) -> int:
+    """Return the deletion cost of a pod; 0 if it is not a valid one, as in Kubernetes."""
+    text = annotations.get(DELETION_COST_ANNOTATION, "")
+    if not _DELETION_COST_PATTERN.fullmatch(text):
+        return 0
+    cost = int(text)
+    return cost if MIN_INT32 <= cost <= MAX_INT32 else 0
 
 
 def _parse_label_number(text: str | None) -> int:

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from pliant.kube.scheduling.types import Toleration
+
 
 class _ObjectPart(msgspec.Struct, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
     """Base class with the decoding options."""
@@ -104,6 +106,7 @@ class Container(_ObjectPart, frozen=True):
 
 class PodSpec(_ObjectPart, frozen=True):
     node_name: str = ""
+    tolerations: tuple[Toleration, ...] = ()
     restart_policy: str = "Always"
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()

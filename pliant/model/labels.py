@@ -33,9 +33,20 @@ EVICTION_LABEL, EVICTION_BLOCKED, EVICTION_ALLOWED = "pliant/eviction", "blocked
 EXCLUDED_NODES_ANNOTATION = "pliant/excluded-nodes"
 """The nodes that the required affinity of a pod excludes because of a device fault, separated by commas."""
 
+ACKNOWLEDGED_CHECKPOINT_ANNOTATION = "pliant/acknowledged-checkpoint"
+"""The latest checkpoint request for which a replica has saved its state; 0 if it acknowledges requests only."""
+_MAX_CHECKPOINT_DIGITS = 16
+
 
 def excluded_nodes(annotations: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(filter(None, annotations.get(EXCLUDED_NODES_ANNOTATION, "").split(",")))
+
+
+def acknowledged_checkpoint(annotations: Mapping[str, str]) -> int | None:
+    """Return the request that a replica has acknowledged; None if there is none, as users can write anything."""
+    text = annotations.get(ACKNOWLEDGED_CHECKPOINT_ANNOTATION, "")
+    is_number = text.isascii() and text.isdigit() and len(text) <= _MAX_CHECKPOINT_DIGITS
+    return int(text) if is_number else None
 
 
 @lru_cache(maxsize=1024)

@@ -9,9 +9,11 @@ import msgspec
 import pytest
 
 from pliant.controllers.node_faults import NodeFaultDetector
+from pliant.controllers.observe import CachedJobObjects, observe
 from pliant.kube.cache.store import ObjectStore
 from pliant.kube.objects import Node, Pod
 from pliant.model.observed import NodeFault
+from tests.builders import make_job
 from tests.virtual_time import ThreeClocks
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -243,3 +245,31 @@ def test_pods_that_wait_for_a_node_are_concerned_by_device_faults_alone() -> Non
     assert faults.on_node_changed(faulty, withdrawn) == {"n", ""}
     assert faults.on_node_changed(withdrawn, None) == {"n", ""}
     assert faults.list_unusable_nodes(frozenset({GPU})) == ()
+
+
+def _node(heartbeat: str, labels: dict[str, str] | None = None, **spec: Any) -> Node:
+    condition = {"type": "Ready", "status": "True", "lastHeartbeatTime": heartbeat, "message": heartbeat}
+    meta = {"name": "n", "uid": "n", "resourceVersion": "1", "labels": labels or {}}
+    raw = {"metadata": meta, "spec": spec, "status": {"conditions": [condition]}}
+    return msgspec.convert(raw, Node)
+
+
+def test_pods_are_looked_at_again_when_their_node_is_drained_and_not_at_heartbeats() -> None:
+    nodes = watch({})
+    before, after = _node("2026-01-01T00:00:00Z"), _node("2026-01-01T00:00:10Z")
+    assert nodes.on_node_changed(before, after) == set()
+    assert nodes.on_node_changed(after, _node("2026-01-01T00:00:20Z", unschedulable=True)) == {"n"}
+    evicting = [{"key": "maintenance", "effect": "NoExecute"}]
+    assert nodes.on_node_changed(after, _node("2026-01-01T00:00:20Z", taints=evicting)) == {"n"}
+    assert nodes.on_node_changed(after, _node("", {"node-lifecycle": "spot"})) == {"n"}
+    assert nodes.on_node_changed(after, _node("", {"zone": "a"})) == set()
+
+
+def test_a_pod_is_observed_with_what_its_node_is_about_to_do() -> None:
+    store: ObjectStore[Node] = ObjectStore()
+    nodes = NodeFaultDetector(store, ThreeClocks(NOON))
+    store.apply_complete_list([_node("", {"node-lifecycle": "spot"}, unschedulable=True)], 1)
+    assert not nodes.is_node_draining(pod())
+    nodes.is_enabled = True
+    [observed] = observe(make_job(), CachedJobObjects(pods=[pod()]), nodes).pods
+    assert (observed.is_node_draining, observed.is_on_spot_node) == (True, True)

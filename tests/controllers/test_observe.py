@@ -246,3 +246,16 @@ def test_a_program_that_ends_well_because_its_node_shuts_down_has_not_succeeded(
     assert (pod.phase, pod.is_disrupted_by_node) == (PodPhase.FAILED, True)
     evicted = seen({**containers("Failed", ended("main", 0)), "reason": "Evicted"})
     assert (evicted.phase, evicted.is_disrupted_by_node) == (PodPhase.FAILED, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("0", 0), ("3", 3), ("", None), ("-1", None), ("x", None), ("٣", None), ("9" * 17, None)]
+)
+def test_an_acknowledged_request_is_read_from_the_pod(text: str, number: int | None) -> None:
+    assert seen(annotations={"pliant/acknowledged-checkpoint": text}).acknowledged_checkpoint == number
+    assert seen().acknowledged_checkpoint is None
+
+
+@pytest.mark.parametrize(("text", "cost"), [("-5", -5), ("7", 7), ("07", 0), ("+7", 0), ("x", 0), ("9" * 10, 0)])
+def test_a_deletion_cost_is_a_number_as_on_kubernetes(text: str, cost: int) -> None:
+    assert seen(annotations={"controller.kubernetes.io/pod-deletion-cost": text}).deletion_cost == cost
