@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 from pliant.controllers.apply import ActionApplier
@@ -14,6 +14,7 @@ from pliant.controllers.autoscale.options import AutoscaleOptions
 from pliant.controllers.crds import wait_until_served
 from pliant.controllers.job import JobReconciler, ReconcilerDependencies, resource_of
 from pliant.controllers.masters import MasterObjectsWatch
+from pliant.controllers.membership.job_objects import CachedJobObjects
 from pliant.controllers.node_faults import NODE_INDEX, NodeFaultDetector, node_index_keys
 from pliant.controllers.orphan_pods import JOB_NAME_INDEX, job_name_index_keys
 from pliant.controllers.owned_objects import OWNER_UID_INDEX, UNOWNED_INDEX, unowned_index_keys
@@ -118,6 +119,7 @@ class Operator:
                 else AUTOSCALE_OFF_REASON,
             )
             self.controllers[self.autoscaler.controller.name] = self.autoscaler.controller
+        self._progress_receiver = progress_receiver
         self._objects_synced = asyncio.Event()
         self._ready = asyncio.Event()
 
@@ -126,6 +128,20 @@ class Operator:
         return self._ready.is_set()
 
     async def run(self) -> None:
+        with self._serve_membership():
+            await self._run()
+
+    def _serve_membership(self) -> AbstractContextManager[None]:
+        """Let replicas that ask for the membership of their job get it from the stores of this operator."""
+        if self._progress_receiver is None:
+            return nullcontext()
+        kinds = list(self._kinds.values())
+        jobs = {(kind.frontend.group, kind.frontend.plural): kind.jobs.store for kind in kinds}
+        pods = [self._pods.store, *(kind.masters.pod_informer.store for kind in kinds if kind.masters is not None)]
+        objects = CachedJobObjects(jobs, pods, self.wait_ready)
+        return self._progress_receiver.membership.use(objects, [kind.frontend for kind in kinds])
+
+    async def _run(self) -> None:
         async with self._events.run_in_background(), asyncio.TaskGroup() as tasks:
             self._priority_classes.attach(tasks)
             kinds = list(self._kinds.values())
@@ -221,6 +237,7 @@ class _JobKindController:
     ) -> None:
         self.frontend = frontend
         self.resource = resource_of(frontend)
+        self._progress_receiver = dependencies.progress_receiver
         self.synced = asyncio.Event()  # set once the jobs are cached, or the kind is known not to be installed
         self.jobs: AnyInformer[dict[str, Any]] = create_informer(
             client, self.resource, dict, namespaces=namespaces, on_change=self._on_job_changed
@@ -243,6 +260,8 @@ class _JobKindController:
         self.controller.queue.add(key)
 
     def _on_job_changed(self, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> None:
+        if self._progress_receiver is not None:
+            self._progress_receiver.membership.on_job_changed(self.resource, old, new)
         meta = (new or old or {})["metadata"]
         self._enqueue(JobKey(meta["namespace"], meta["name"]))
 

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from pliant.controllers.membership.replica_path import JobReportPath, ReplicaPath, parse_job_path, parse_replica_path
+from pliant.controllers.membership.server import MembershipServer
 from pliant.controllers.progress_history import (
     history_metrics,
     history_to_dict,
@@ -24,22 +26,21 @@ from pliant.controllers.progress_history import (
     with_point,
 )
 from pliant.errors import ApiError
-from pliant.frameworks.progress_reporting import REPORT_PATH_PREFIX, ProgressReporting, report_path
+from pliant.frameworks.progress_reporting import ProgressReporting, report_path
 from pliant.frontends.status.engine_state import raw_status
 from pliant.frontends.status.results import ProgressHistory, ProgressPoint
 from pliant.kube.client import KubeClient
-from pliant.kube.resources import Resource
 from pliant.model.job import Job
-from pliant.model.job_keys import KeyPurpose, KeyScope, bearer_key, derive_job_key, is_same_key
+from pliant.model.job_keys import KeyScope
 from pliant.runtime.clock import Clock
-from pliant.runtime.http_server import HttpRequest, HttpResponse, serve_requests
+from pliant.runtime.http_server import EventualResponse, HttpRequest, HttpResponse, serve_requests
 
 STATUS_WRITE_INTERVAL_SECONDS = 30.0  # seconds between two status writes for one job
 MAX_TRACKED_JOBS = 10_000
 MAX_METRICS = 8
 MAX_STEP = 2**53
+ACKNOWLEDGEMENT_FIELD = "acknowledgedCheckpoint"
 _METRIC_NAME_PATTERN = re.compile(r"[A-Za-z_][\w.]{0,31}")
-_PATH_SEGMENT_PATTERN = re.compile(r"[A-Za-z0-9][-.A-Za-z0-9]{0,252}")
 
 log = logging.getLogger(__name__)
 
@@ -48,21 +49,11 @@ class _MalformedReport(ValueError):
     pass
 
 
-class JobReportPath(NamedTuple):
-    group: str
-    version: str
-    plural: str
-    namespace: str
-    name: str
-    uid: str
-
-    @property
-    def resource(self) -> Resource:
-        return Resource(self.group, self.version, self.plural, "")
-
-    @property
-    def key_scope(self) -> KeyScope:
-        return KeyScope(self.group, self.plural, self.namespace, self.name, self.uid)
+class ProgressReport(NamedTuple):
+    values: dict[str, float]
+    """The numbers of the report by name."""
+    acknowledged_checkpoint: int | None
+    """The checkpoint request for which the replica has saved its state."""
 
 
 @dataclass(slots=True)
@@ -108,15 +99,17 @@ class _LatestProgress:
 class ProgressReceiver:
     """Holds the latest report of each job and writes it to the status at intervals.
 
-    It needs the report secret only, not the lease, so every replica of the operator can receive reports.
+    It needs the report secret only, not the lease, so every replica of the operator can receive reports. It hands
+    requests for the membership, and acknowledgements of checkpoint requests, to `membership`.
     """
 
     def __init__(self, client: KubeClient, clock: Clock, secret: bytes, url: str) -> None:
         self.reporting = ProgressReporting(url, secret)
+        self.membership = MembershipServer(client)
         self._client = client
         self._clock = clock
         self._secret = secret
-        self._latest: dict[JobReportPath, _LatestProgress] = {}
+        self._latest: dict[KeyScope, _LatestProgress] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._writers: set[asyncio.Task[None]] = set()
 
@@ -133,47 +126,52 @@ class ProgressReceiver:
                 yield
             finally:
                 self._tasks = None
+                self.membership.close()
                 for writer in self._writers:
                     writer.cancel()
 
-    def receive(self, post: HttpRequest) -> HttpResponse:
-        """Record a report, if its token belongs to the job in its path."""
-        if post.method != "POST":
-            return HttpResponse("method not allowed: use POST", HTTPStatus.METHOD_NOT_ALLOWED)
-        path, _, replica = post.path.rpartition("/")
-        job = _parse_job_path(path)
-        if job is None or not _PATH_SEGMENT_PATTERN.fullmatch(replica):
-            return HttpResponse("not found: post to $PLIANT_REPORT_URL", HTTPStatus.NOT_FOUND)
-        token = bearer_key(post.headers.get("authorization", ""))
-        if not is_same_key(token, derive_job_key(self._secret, KeyPurpose.REPORTS, job.key_scope)):
+    def receive(self, request: HttpRequest) -> EventualResponse:
+        """Answer a request of a replica, if its token belongs to the job in its path."""
+        path = parse_replica_path(request.path)
+        if path is None:
+            return HttpResponse("not found: use $PLIANT_REPORT_URL", HTTPStatus.NOT_FOUND)
+        if not path.job.is_authorized(self._secret, request.headers.get("authorization", "")):
             return HttpResponse("send `Authorization: Bearer $PLIANT_REPORT_TOKEN`", HTTPStatus.UNAUTHORIZED)
+        if request.method == "GET":
+            return self.membership.wait_for_change(path, request.query)
         try:
-            values = parse_report(post.body)
+            report = parse_report(request.body)
         except _MalformedReport as error:
             return HttpResponse(str(error), HTTPStatus.BAD_REQUEST)
-        return self._record(job, values, replica)
+        if report.values and not self._record(path, report.values):
+            return HttpResponse("too busy; report again later", HTTPStatus.SERVICE_UNAVAILABLE)
+        if report.acknowledged_checkpoint is not None:
+            return self.membership.acknowledge(path, report.acknowledged_checkpoint)
+        return self.membership.reply_to_report(path)
 
     def status_fields(self, job: Job, before: Mapping[str, Any]) -> dict[str, Any]:
         """Return the status fields to add to the status `before`; empty without a report."""
-        path = _parse_job_path(report_path(job).removesuffix("/"))
-        latest = self._latest.get(path) if path else None
+        path = parse_job_path(report_path(job).removesuffix("/"))
+        latest = self._latest.get(path.key_scope) if path else None
         if latest is None:
             return {}
         latest.continue_history(before)
         return {"progress": latest.as_status()}
 
-    def _record(self, job: JobReportPath, values: Mapping[str, float], reported_by: str) -> HttpResponse:
-        latest = self._latest.get(job)
+    def _record(self, path: ReplicaPath, values: Mapping[str, float]) -> bool:
+        """Record a report; return whether there is room for it."""
+        job, reported_by = path
+        latest = self._latest.get(job.key_scope)
         if self._tasks is None or (latest is None and len(self._latest) >= MAX_TRACKED_JOBS):
-            return HttpResponse("too busy; report again later", HTTPStatus.SERVICE_UNAVAILABLE)
+            return False
         at = self._clock.now().replace(microsecond=0)
         if latest is None:
-            latest = self._latest[job] = _LatestProgress()
+            latest = self._latest[job.key_scope] = _LatestProgress()
             writer = self._tasks.create_task(self._write_periodically(job, latest))
             self._writers.add(writer)
             writer.add_done_callback(self._writers.discard)
         latest.update(values, reported_by, at)
-        return HttpResponse(status=HTTPStatus.ACCEPTED)
+        return True
 
     async def _write_periodically(self, job: JobReportPath, latest: _LatestProgress) -> None:
         """Write new reports at intervals; forget the job once no report arrives within one interval."""
@@ -183,7 +181,7 @@ class ProgressReceiver:
                 await self._patch_status(job, latest)
                 await asyncio.sleep(STATUS_WRITE_INTERVAL_SECONDS)
         finally:
-            del self._latest[job]
+            del self._latest[job.key_scope]
 
     async def _patch_status(self, job: JobReportPath, latest: _LatestProgress) -> None:
         patch = {"metadata": {"uid": job.uid}, "status": {"progress": latest.as_status()}}
@@ -195,21 +193,30 @@ class ProgressReceiver:
             log.debug("progress report not written", extra={"job": f"{job.namespace}/{job.name}", "error": str(error)})
 
 
-def parse_report(body: bytes) -> dict[str, float]:
-    """Return the numbers of a report by name; raise ValueError if it is malformed."""
+def parse_report(body: bytes) -> ProgressReport:
+    """Return the content of a report; raise ValueError if it is malformed."""
     try:
         values = msgspec.json.decode(body, type=dict[str, float | str | None])
     except msgspec.DecodeError as error:
         raise _MalformedReport(
             f'a report must be a JSON object of numbers, for example {{"step": 10, "loss": 0.5}}: {error}'
         ) from None
+    acknowledged = _parse_acknowledgement(values.pop(ACKNOWLEDGEMENT_FIELD, None))
     fields: dict[str, float] = {}
     for name, value in list(values.items())[: MAX_METRICS + 2]:
         if value is not None:
             fields[name] = _parse_metric(name, value)
-    if not fields:
+    if not fields and acknowledged is None:
         raise _MalformedReport('a report must have at least one value, for example {"step": 10, "loss": 0.5}')
-    return fields
+    return ProgressReport(fields, acknowledged)
+
+
+def _parse_acknowledgement(value: float | str | None) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, str) or not (0 <= value <= MAX_STEP and value.is_integer()):
+        raise _MalformedReport(f"{ACKNOWLEDGEMENT_FIELD}: must be an integer from 0 to 2^53, not {value}")
+    return int(value)
 
 
 def _parse_metric(name: str, value: float | str) -> float:
@@ -222,13 +229,6 @@ def _parse_metric(name: str, value: float | str) -> float:
     if name in ("step", "total") and not (math.isfinite(number) and 0 <= number <= MAX_STEP):
         raise _MalformedReport(f"{name}: must be an integer from 0 to 2^53, not {value}")
     return number
-
-
-def _parse_job_path(path: str) -> JobReportPath | None:
-    parts = path.removeprefix(REPORT_PATH_PREFIX).split("/")
-    if not path.startswith(REPORT_PATH_PREFIX) or len(parts) != len(JobReportPath._fields):
-        return None
-    return JobReportPath(*parts) if all(map(_PATH_SEGMENT_PATTERN.fullmatch, parts)) else None
 
 
 def progress_fields(status: Mapping[str, Any]) -> dict[str, Any]:

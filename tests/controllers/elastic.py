@@ -36,8 +36,9 @@ MASTER = "elasticjob-demo-dlrover-master"
 class Stage:
     """A cluster with one job, `demo`, and what a test does to it."""
 
-    def __init__(self, client: KubeClient) -> None:
+    def __init__(self, client: KubeClient, receiver: ProgressReceiver | None = None) -> None:
         self.client = client
+        self.receiver = receiver
 
     async def submit(self, *, command: list[str] | None = None, name: str = "demo", **spec: Any) -> Object:
         """Create a job of up to two workers; with a command its master is somebody else's."""
@@ -146,18 +147,19 @@ async def staged(
         nodes = StandInNodes(client, script)
         await nodes.register()
         own = KubeClient(through(InProcessTransport(api)))
+        receiver = ProgressReceiver(own, clock, key_secret, "http://operator:8082") if key_secret else None
         operator = Operator(
             own,
             clock,
             frontends=[ElasticJobFrontend()],
             config=rules or OperatorConfig(),
             key_secret=key_secret,
-            progress_receiver=ProgressReceiver(own, clock, key_secret, "http://operator:8082") if key_secret else None,
+            progress_receiver=receiver,
         )
         tasks = [asyncio.create_task(each) for each in (nodes.run(), operator.run())]
         await operator.wait_ready()
         try:
-            yield Stage(client)
+            yield Stage(client, receiver)
         finally:
             for task in tasks:
                 task.cancel()

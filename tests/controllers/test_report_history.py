@@ -43,7 +43,7 @@ async def test_the_history_is_in_the_status_within_the_writes_there_are() -> Non
     async with office() as here:
         _, before = await here.status()
         for step in range(600):
-            here.report({"step": step, "loss": 1 / (step + 1)})
+            await here.report({"step": step, "loss": 1 / (step + 1)})
             await asyncio.sleep(0.1)
         await asyncio.sleep(STATUS_WRITE_INTERVAL_SECONDS + 1)
         progress, after = await here.status()
@@ -58,14 +58,14 @@ async def test_the_history_is_in_the_status_within_the_writes_there_are() -> Non
 async def test_an_operator_that_takes_over_continues_the_history() -> None:
     async with office() as here:
         for step in range(70):
-            here.report({"step": step})
+            await here.report({"step": step})
             await asyncio.sleep(1)
         (progress, before) = await here.status()
         known = progress["history"]["points"]
         here.desk = ProgressReceiver(here.client, VirtualClock(), SECRET, BASE)
         async with here.desk.write_in_background():
             for step in range(100, 140):
-                here.report({"step": step})
+                await here.report({"step": step})
                 await asyncio.sleep(1)
             (progress, after) = await here.status()
     assert after - before <= 3  # two writes of the new operator, and the last one of the old
@@ -81,7 +81,7 @@ async def test_a_status_of_the_leader_has_the_history_too() -> None:
         running = asyncio.create_task(Operator(here.client, VirtualClock(), progress_receiver=here.desk).run())
         await asyncio.sleep(3)
         for step in range(10):
-            here.report({"step": step})
+            await here.report({"step": step})
             await asyncio.sleep(1)
         await here.client.patch(JOBS, "default", "demo", {"spec": {"suspend": True}})
         await asyncio.sleep(2)

@@ -45,11 +45,13 @@ class Office:
         self.scope = key_scope(job)
         self.variables = {**contract.shared_environment(job), **contract.environment(job, rank, "main")}
 
-    def report(self, body: Any, *, url: str = "", token: str | None = None) -> HttpResponse:
+    async def report(self, body: Any, *, url: str = "", token: str | None = None) -> HttpResponse:
         key = self.variables[REPORT_TOKEN_VARIABLE] if token is None else token
         path = (url or self.variables[REPORT_URL_VARIABLE]).removeprefix(BASE)
         text = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return self.desk.receive(HttpRequest(path=path, headers={"authorization": f"Bearer {key}"}, body=text))
+        request = HttpRequest(path=path, headers={"authorization": f"Bearer {key}"}, body=text)
+        reply = self.desk.receive(request)
+        return reply if isinstance(reply, HttpResponse) else await reply
 
     async def status(self) -> tuple[Any, int]:
         found = await self.client.get(JOBS, "default", "demo")
@@ -74,7 +76,7 @@ async def office() -> AsyncIterator[Office]:
 @on_virtual_time
 async def test_a_report_is_in_the_status_at_once() -> None:
     async with office() as here:
-        assert here.report({"step": 120, "total": 1000, "loss": 0.31}).status is HTTPStatus.ACCEPTED
+        assert (await here.report({"step": 120, "total": 1000, "loss": 0.31})).status is HTTPStatus.ACCEPTED
         await asyncio.sleep(0.1)
         progress, _ = await here.status()
         assert progress.pop("time").endswith("Z")
@@ -86,7 +88,7 @@ async def test_however_often_members_report_a_job_is_written_twice_a_minute() ->
     async with office() as here:
         _, before = await here.status()
         for step in range(600):
-            here.report({"step": step, "loss": "nan"})
+            await here.report({"step": step, "loss": "nan"})
             await asyncio.sleep(0.1)
         await asyncio.sleep(STATUS_WRITE_INTERVAL_SECONDS + 1)
         progress, after = await here.status()
@@ -99,9 +101,9 @@ async def test_however_often_members_report_a_job_is_written_twice_a_minute() ->
 @on_virtual_time
 async def test_what_was_not_said_again_stays_and_there_are_never_many_figures() -> None:
     async with office() as here:
-        here.report({"step": 1, "total": 9, "loss": 2})
+        await here.report({"step": 1, "total": 9, "loss": 2})
         for number in range(20):
-            here.report({f"figure{number}": number})
+            await here.report({f"figure{number}": number})
         await asyncio.sleep(2 * STATUS_WRITE_INTERVAL_SECONDS)
         progress, _ = await here.status()
         assert (progress["total"], progress["metrics"]["loss"], len(progress["metrics"])) == (9, "2", 8)
@@ -111,11 +113,11 @@ async def test_what_was_not_said_again_stays_and_there_are_never_many_figures() 
 async def test_only_members_of_a_job_report_about_it() -> None:
     async with office() as here:
         mine = here.variables[REPORT_URL_VARIABLE]
-        assert here.report({"step": 1}, token="guessed").status is HTTPStatus.UNAUTHORIZED
-        assert here.report({"step": 1}, url=mine.replace("demo", "other")).status is HTTPStatus.UNAUTHORIZED
-        assert here.report({"step": 1}, url=f"{BASE}/metrics").status is HTTPStatus.NOT_FOUND
-        assert here.report({"step": 1}, url=mine.replace("/default/", "/../")).status is HTTPStatus.NOT_FOUND
-        assert here.report({"step": 1}, url=mine.replace("worker-1", "worker-0")).status is HTTPStatus.ACCEPTED
+        assert (await here.report({"step": 1}, token="guessed")).status is HTTPStatus.UNAUTHORIZED
+        assert (await here.report({"step": 1}, url=mine.replace("demo", "other"))).status is HTTPStatus.UNAUTHORIZED
+        assert (await here.report({"step": 1}, url=f"{BASE}/metrics")).status is HTTPStatus.NOT_FOUND
+        assert (await here.report({"step": 1}, url=mine.replace("/default/", "/../"))).status is HTTPStatus.NOT_FOUND
+        assert (await here.report({"step": 1}, url=mine.replace("worker-1", "worker-0"))).status is HTTPStatus.ACCEPTED
         assert SECRET.decode() not in str(here.variables)
 
 
@@ -123,7 +125,7 @@ async def test_only_members_of_a_job_report_about_it() -> None:
 async def test_keys_of_other_purposes_report_nothing() -> None:
     async with office() as here:
         for purpose in KeyPurpose:
-            status = here.report({"step": 1}, token=derive_job_key(SECRET, purpose, here.scope)).status
+            status = (await here.report({"step": 1}, token=derive_job_key(SECRET, purpose, here.scope))).status
             is_theirs = purpose is KeyPurpose.REPORTS
             assert status is (HTTPStatus.ACCEPTED if is_theirs else HTTPStatus.UNAUTHORIZED)
 
@@ -143,7 +145,7 @@ async def test_keys_of_other_purposes_report_nothing() -> None:
 @on_virtual_time
 async def test_a_report_that_cannot_be_used_says_why(body: Any, said: str) -> None:
     async with office() as here:
-        answer = here.report(body)
+        answer = await here.report(body)
         assert answer.status is HTTPStatus.BAD_REQUEST
         assert said in answer.text
 
@@ -152,7 +154,7 @@ async def test_a_report_that_cannot_be_used_says_why(body: Any, said: str) -> No
 async def test_reports_about_a_job_that_is_gone_end_there() -> None:
     async with office() as here:
         await here.client.delete(JOBS, "default", "demo")
-        assert here.report({"step": 1}).status is HTTPStatus.ACCEPTED
+        assert (await here.report({"step": 1})).status is HTTPStatus.ACCEPTED
         await asyncio.sleep(2 * STATUS_WRITE_INTERVAL_SECONDS)
 
 

@@ -16,9 +16,9 @@ async def test_what_members_reported_outlives_every_status_and_rides_along_with_
     async with office() as here:
         running = asyncio.create_task(Operator(here.client, VirtualClock(), progress_receiver=here.desk).run())
         await asyncio.sleep(3)
-        here.report({"step": 1})
+        await here.report({"step": 1})
         await asyncio.sleep(1)
-        here.report({"step": 2})
+        await here.report({"step": 2})
         suspend = {"spec": {"suspend": True}}
         await here.client.patch(JOBS, "default", "demo", suspend)
         await asyncio.sleep(1)

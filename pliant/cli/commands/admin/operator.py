@@ -109,7 +109,9 @@ async def _start_operator(args: Namespace, transport: HttpTransport) -> None:
     from pliant.kube.client import KubeClient
     from pliant.kube.transport.metered import MeteredTransport
     from pliant.kube.transport.write_limiter import AdaptiveWriteLimiter
+    from pliant.runtime.accept import raise_open_file_limit
 
+    raise_open_file_limit()  # each replica that waits for a change of its job has a connection
     telemetry = OperatorTelemetry()
     metered = MeteredTransport(transport, telemetry.record_api_call, asyncio.get_running_loop().time)
     elector = _make_elector(args, metered, _lease_namespace(args, transport)) if args.leader_elect else None
