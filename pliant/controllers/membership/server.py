@@ -33,7 +33,7 @@ IDLE_SECONDS = 60.0  # seconds without a request after which a job is forgotten
 REPORT_REPLY_SECONDS = 0.5  # seconds that the reply to a report may wait for the job to be read
 MAX_TRACKED_JOBS = 10_000
 MAX_WAITING_PER_JOB = 10_000
-WAKE_BATCH_SIZE = 32
+WAKE_BATCH_SIZE = 16
 """Replicas that are woken together; other work of the operator is done between two batches."""
 
 JSON = "application/json"
