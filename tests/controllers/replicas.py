@@ -161,7 +161,7 @@ def departure(index: int = 0, request: int = 1, **fields: Any) -> Departure:
 
 
 @asynccontextmanager
-async def job_with_replicas(size: int = 4, clock: Clock | None = None) -> AsyncIterator[Job]:
+async def job_with_replicas(size: int = 4, clock: Clock | None = None, **group: Any) -> AsyncIterator[Job]:
     """A job on an API server, with an operator that does not lead."""
     clock = clock or VirtualClock()
     async with ApiServer.start(
@@ -170,7 +170,7 @@ async def job_with_replicas(size: int = 4, clock: Clock | None = None) -> AsyncI
         transport = CountingTransport(api)
         client = KubeClient(transport)
         await client.create(CRDS, None, AITrainingJobFrontend().crd())
-        raw = raw_job({"worker": raw_group(replicas=size)})
+        raw = raw_job({"worker": raw_group(replicas=size, **group)})
         raw["metadata"] = {"name": "demo", "namespace": SPACE}
         job = Job(transport, clock, await client.create(JOBS, SPACE, raw))
         transport.requests.clear()
