@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from pliant.kube.cache.store import ObjectStore
-from pliant.kube.node_drain import drain_state, is_draining, is_spot
+from pliant.kube.node_drain import drain_state
 from pliant.kube.objects import Node, Pod
 from pliant.model.observed import NodeFault
 from pliant.runtime.clock import Clock, JumpAwareClock
@@ -84,16 +84,8 @@ class NodeFaultDetector:
                 return NodeFault(description=problem.description, since=met_at, is_dead=not problem.device)
         return None
 
-    def is_node_draining(self, pod: Pod) -> bool:
-        """Return whether the node of a pod is cordoned, or has a taint that is going to evict the pod."""
-        node = self._node_of(pod)
-        return node is not None and is_draining(node, pod.spec.tolerations)
-
-    def is_on_spot_node(self, pod: Pod) -> bool:
-        node = self._node_of(pod)
-        return node is not None and is_spot(node)
-
-    def _node_of(self, pod: Pod) -> Node | None:
+    def node_of(self, pod: Pod) -> Node | None:
+        """Return the node of a pod, if the pod has one and the operator may list nodes."""
         return self._nodes.get("", pod.spec.node_name) if self.is_enabled and pod.spec.node_name else None
 
     def _track_problems(self, node: str, problems: list[_NodeProblem]) -> dict[str, datetime]:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from pliant.controllers.node_faults import NodeFaultDetector, template_devices
-from pliant.kube.objects import ContainerStatus, ContainerTerminated, Pod, Service
+from pliant.kube.node_drain import is_draining, is_spot
+from pliant.kube.objects import ContainerStatus, ContainerTerminated, Node, Pod, Service
 from pliant.kube.pod_disruptions import find_disruption, has_disruption_reason
 from pliant.model import labels
 from pliant.model.job import Job, Naming
@@ -55,8 +56,8 @@ def observe(
     for pod, identity in (*managed, *external):
         fault = node_faults.fault_for_pod(pod) if node_faults else None
         seen = _observe_pod(pod, identity, main_containers.get(identity.group) or frozenset(), fault)
-        if node_faults is not None:
-            seen = _with_node(seen, pod, node_faults)
+        if node_faults is not None and (node := node_faults.node_of(pod)) is not None:
+            seen = _with_node(seen, pod, node)
         pods.append(_align_deadlines(seen, clock) if clock is not None and clock.has_jumped else seen)
     return Observed(
         pods=tuple(pods),
@@ -138,11 +139,11 @@ def _observe_pod(pod: Pod, identity: _PodIdentity, counted: frozenset[str], faul
     )
 
 
-def _with_node(seen: ObservedPod, pod: Pod, nodes: NodeFaultDetector) -> ObservedPod:
-    is_draining, is_spot = nodes.is_node_draining(pod), nodes.is_on_spot_node(pod)
-    if not is_draining and not is_spot:
+def _with_node(seen: ObservedPod, pod: Pod, node: Node) -> ObservedPod:
+    is_leaving, is_reclaimable = is_draining(node, pod.spec.tolerations), is_spot(node)
+    if not is_leaving and not is_reclaimable:
         return seen
-    return dataclasses.replace(seen, is_node_draining=is_draining, is_on_spot_node=is_spot)
+    return dataclasses.replace(seen, is_node_draining=is_leaving, is_on_spot_node=is_reclaimable)
 
 
 def observe_clock(clock: JumpAwareClock) -> ClockOffset | None:

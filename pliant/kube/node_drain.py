@@ -36,6 +36,8 @@ def is_draining(node: Node, tolerations: Sequence[Toleration]) -> bool:
 
     Taints that follow from the condition of the node are faults instead.
     """
+    if not node.spec.taints:
+        return node.spec.unschedulable
     if node.spec.unschedulable or any(taint.key in _REMOVAL_TAINT_KEYS for taint in node.spec.taints):
         return True
     evicting = [taint for taint in node.spec.taints if taint.effect in EVICTING_EFFECTS and not _is_fault(taint.key)]

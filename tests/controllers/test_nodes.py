@@ -269,7 +269,8 @@ def test_a_pod_is_observed_with_what_its_node_is_about_to_do() -> None:
     store: ObjectStore[Node] = ObjectStore()
     nodes = NodeFaultDetector(store, ThreeClocks(NOON))
     store.apply_complete_list([_node("", {"node-lifecycle": "spot"}, unschedulable=True)], 1)
-    assert not nodes.is_node_draining(pod())
+    [observed] = observe(make_job(), CachedJobObjects(pods=[pod()]), nodes).pods
+    assert (observed.is_node_draining, observed.is_on_spot_node) == (False, False)
     nodes.is_enabled = True
     [observed] = observe(make_job(), CachedJobObjects(pods=[pod()]), nodes).pods
     assert (observed.is_node_draining, observed.is_on_spot_node) == (True, True)

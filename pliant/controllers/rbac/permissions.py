@@ -51,6 +51,7 @@ class Permission:
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
+PATCH_PURPOSE = "to adopt objects of another operator, and to store acknowledged checkpoints in pods"
 OWNED_OBJECT_VERBS = ("create", "delete", "get", "list", "watch")
 
 
@@ -94,7 +95,7 @@ def _replica_permissions() -> Iterator[Permission]:
     yield _permission(PODS, OWNED_OBJECT_VERBS, "to create, watch and delete pods")
     yield _permission(SERVICES, OWNED_OBJECT_VERBS, "to create and delete services for replicas")
     for resource in (PODS, SERVICES):
-        yield replace(_permission(resource, ("patch",), "to adopt objects of another operator"), is_optional=True)
+        yield replace(_permission(resource, ("patch",), PATCH_PURPOSE), is_optional=True)
     yield _permission(CONFIG_MAPS, ("create", "get"), "to pass environments that exceed pod limits")
     yield _permission(CONFIG_MAPS, ("patch",), "to pass the membership of elastic jobs as files")
     budgets = _permission(DISRUPTION_BUDGETS, ("create",), "to hold drains until replicas have saved their state")
