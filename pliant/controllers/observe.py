@@ -136,6 +136,7 @@ def _observe_pod(pod: Pod, identity: _PodIdentity, counted: frozenset[str], faul
         excluded_nodes=labels.excluded_nodes(meta.annotations),
         acknowledged_checkpoint=labels.acknowledged_checkpoint(meta.annotations),
         deletion_cost=_parse_deletion_cost(meta.annotations),
+        is_eviction_blocked=meta.labels.get(labels.EVICTION_LABEL) == labels.EVICTION_BLOCKED,
     )
 
 
