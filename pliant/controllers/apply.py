@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, assert_never
 
 from pliant.controllers.events import EventRecorder
 from pliant.controllers.large_jobs import Wave
-from pliant.controllers.membership_files import MembershipFiles
+from pliant.controllers.membership.files import MembershipFiles
 from pliant.controllers.owned_objects import NameConflict, OwnedObjects, create_config_map
 from pliant.controllers.rbac.master_access import MasterAccessMissing, check_master_access, grant_master_access
 from pliant.controllers.scale_plans import ScalePlanStore
