@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pliant.frameworks.role_assignment import RoleAssignment, gpus_per_replica, group_restart_id
+from pliant.frameworks.torch_rendezvous import (
+    STORE_HOST_OPTION,
+    RendezvousStore,
+    build_store,
+    client_environment,
+    format_rendezvous_conf,
+    has_own_rendezvous,
+)
 from pliant.model.departures import PublishedMember
 from pliant.model.framework import Framework, Rank, Role
 from pliant.model.job import EndPolicy, Job, Port, ReplicaGroup
@@ -16,7 +24,8 @@ class PyTorch(Framework):
     """The variables of torch.distributed (MASTER_ADDR, RANK) and of torchrun (PET_*).
 
     Options: `nproc_per_node`, and for elastic groups `rdzv_backend`, `rdzv_host`, `rdzv_port`, `rdzv_id`,
-    `rdzv_conf`, `max_restarts` and `standalone`.
+    `rdzv_conf`, `max_restarts` and `standalone`. The engine sets `rendezvous_store_host` if it runs the program of
+    `rendezvous_store`.
     """
 
     name = "pytorch"
@@ -33,7 +42,7 @@ class PyTorch(Framework):
             return {}
         processes = str(job.framework_options.get("nproc_per_node") or "auto")
         common = {"PYTHONUNBUFFERED": "1", "PET_NPROC_PER_NODE": processes}
-        elastic = next((group for group in assignment.groups(WORKER_ROLE) if group.is_elastic), None)
+        elastic = _elastic_workers(assignment)
         return {
             **common,
             **(_elastic_environment(assignment, elastic) if elastic else _static_environment(assignment, first)),
@@ -42,10 +51,21 @@ class PyTorch(Framework):
     def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
         """Return the rank; in elastic jobs torchrun assigns the ranks at each rendezvous."""
         assignment = RoleAssignment(job, self)
-        if any(group.is_elastic for group in assignment.groups(WORKER_ROLE)):
-            return {}
+        if _elastic_workers(assignment):
+            if not job.framework_options.get(STORE_HOST_OPTION):
+                return {}
+            # As PID 1 at the same address, a new agent takes the place of the dead one without waiting for a timeout.
+            return {"PET_LOCAL_ADDR": assignment.host(rank.group, rank.index)}
         global_rank = str(assignment.global_rank(rank))
         return {"RANK": global_rank, "PET_NODE_RANK": global_rank}
+
+    def rendezvous_store(self, job: Job) -> RendezvousStore | None:
+        """Return the rendezvous store of an elastic job; none if the job is not elastic or has its own rendezvous."""
+        assignment = RoleAssignment(job, self)
+        workers = _elastic_workers(assignment)
+        if workers is None or has_own_rendezvous(workers, job.framework_options):
+            return None
+        return build_store(_rendezvous_port(assignment, workers))
 
 
 class DeepSpeed(PyTorch):
@@ -95,23 +115,33 @@ def _static_environment(assignment: RoleAssignment, rank0_group: ReplicaGroup) -
     }
 
 
+def _elastic_workers(assignment: RoleAssignment) -> ReplicaGroup | None:
+    return next((group for group in assignment.groups(WORKER_ROLE) if group.is_elastic), None)
+
+
+def _rendezvous_port(assignment: RoleAssignment, workers: ReplicaGroup) -> int:
+    return int(assignment.job.framework_options.get("rdzv_port") or assignment.group_port(workers))
+
+
 def _elastic_environment(assignment: RoleAssignment, workers: ReplicaGroup) -> dict[str, str]:
     """Return the rendezvous settings of torchrun, without counts that change with the size."""
     options = assignment.job.framework_options
     others = assignment.count_replicas() - workers.size
     min_nodes = max(workers.min_size, 1) + others
     max_nodes = (workers.max_size or max(workers.size, workers.min_size)) + others
-    host = options.get("rdzv_host") or assignment.host(workers)
-    port = options.get("rdzv_port") or assignment.group_port(workers)
+    store_host = options.get(STORE_HOST_OPTION)
+    host = store_host or options.get("rdzv_host") or assignment.host(workers)
     variables = {
         "PET_NNODES": f"{min_nodes}:{max_nodes}",
         "PET_RDZV_BACKEND": str(options.get("rdzv_backend") or "c10d"),
-        "PET_RDZV_ENDPOINT": f"{host}:{port}",
+        "PET_RDZV_ENDPOINT": f"{host}:{_rendezvous_port(assignment, workers)}",
         # A restarted job needs another ID: the rendezvous of the previous one is closed.
         "PET_RDZV_ID": str(options.get("rdzv_id") or group_restart_id(assignment.job, workers)),
     }
+    if store_host:
+        return {**variables, **client_environment(options)}
     if options.get("rdzv_conf"):
-        variables["PET_RDZV_CONF"] = ",".join(f"{key}={value}" for key, value in options["rdzv_conf"].items())
+        variables["PET_RDZV_CONF"] = format_rendezvous_conf(options["rdzv_conf"])
     if options.get("max_restarts") is not None:
         variables["PET_MAX_RESTARTS"] = str(options["max_restarts"])
     if options.get("standalone"):

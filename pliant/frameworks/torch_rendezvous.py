@@ -1,0 +1,92 @@
+"""The rendezvous store of elastic torchrun jobs: a TCPStore that no worker hosts, and the settings of its clients.
+
+The reasons are in docs/decisions/torchrun-rendezvous.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pliant.frameworks.role_assignment import nested_mapping
+from pliant.model.job import ReplicaGroup
+
+STORE_HOST_OPTION = "rendezvous_store_host"
+"""The option with the host name of the store. The engine sets it when it runs the store; users cannot."""
+
+MAX_RESTARTS = 100
+"""The crash of one worker makes the workers of all other agents crash, and each agent counts its own."""
+
+MONITOR_INTERVAL = "0.5"
+"""How often an agent looks at its workers and at the rendezvous, in seconds; up to torch 2.3 the default is 5."""
+
+RENDEZVOUS_CONF: Mapping[str, str] = {
+    "is_host": "0",  # without it, an agent on the node of the store takes itself for the host
+    "join_timeout": "86400",  # the operator limits how long a job waits for its minimum size
+    "read_timeout": "300",  # also limits the wait for the store, whose pod may pull its image last
+    "last_call_timeout": "3",
+    "keep_alive_interval": "2",
+    "keep_alive_max_attempt": "5",
+}
+
+_PROGRAM = """\
+import signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+from torch.distributed import TCPStore
+port = int(sys.argv[1])
+store = TCPStore("localhost", port, is_master=True, wait_for_workers=False)
+print(f"rendezvous store: listening on port {port}", flush=True)
+signal.sigwait({signal.SIGTERM})
+"""
+
+_OWN_RENDEZVOUS_OPTIONS = ("rdzv_host", "rdzv_backend", "standalone")
+_OWN_RENDEZVOUS_VARIABLES = frozenset({"PET_RDZV_ENDPOINT", "PET_RDZV_BACKEND", "PET_STANDALONE"})
+_OWN_RENDEZVOUS_FLAGS = re.compile(
+    r"--standalone\b|--rdzv[-_]backend[= ]+(?!c10d\b)|--rdzv[-_]endpoint[= ]+(?![\"']?\$[({]?PET_RDZV_ENDPOINT\b)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RendezvousStore:
+    """A program for the image of the workers; it listens on the port until SIGTERM and needs no other replica."""
+
+    command: tuple[str, ...]
+    port: int
+
+
+def build_store(port: int) -> RendezvousStore:
+    return RendezvousStore(command=("python3", "-c", _PROGRAM, str(port)), port=port)
+
+
+def has_own_rendezvous(workers: ReplicaGroup, options: Mapping[str, Any]) -> bool:
+    """Return whether the user chose the rendezvous: in the options of the job, or for torchrun in the template."""
+    if any(options.get(name) for name in _OWN_RENDEZVOUS_OPTIONS):
+        return True
+    return any(
+        _OWN_RENDEZVOUS_VARIABLES & {str(variable.get("name")) for variable in container.get("env") or ()}
+        or _OWN_RENDEZVOUS_FLAGS.search(_command_line(container))
+        for container in nested_mapping(workers.template, "spec").get("containers") or ()
+    )
+
+
+def client_environment(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return the variables that let agents survive the loss of others; the options of the job take precedence."""
+    conf = {**RENDEZVOUS_CONF, **(options.get("rdzv_conf") or {})}
+    max_restarts = options.get("max_restarts")
+    return {
+        "PET_RDZV_CONF": format_rendezvous_conf(conf),
+        "PET_MAX_RESTARTS": str(MAX_RESTARTS if max_restarts is None else max_restarts),
+        "PET_MONITOR_INTERVAL": MONITOR_INTERVAL,
+        # The workers meet at a store of each round's rank 0, not at that of the agent that was rank 0 first.
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+    }
+
+
+def format_rendezvous_conf(conf: Mapping[str, Any]) -> str:
+    return ",".join(f"{key}={value}" for key, value in conf.items())
+
+
+def _command_line(container: Mapping[str, Any]) -> str:
+    return " ".join(str(word) for name in ("command", "args") for word in container.get(name) or ())

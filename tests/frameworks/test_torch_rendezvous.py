@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pliant.frameworks.pytorch import PyTorch
+from pliant.frameworks.torch_rendezvous import MAX_RESTARTS, RENDEZVOUS_CONF, STORE_HOST_OPTION, build_store
+from pliant.model.framework import Rank
+from pliant.model.job import Job
+from tests.frameworks.test_pytorch import TEMPLATE, told, torch_job
+
+STUB_OF_TORCH = """
+import socket
+class TCPStore:
+    def __init__(self, host_name, port, *, is_master, wait_for_workers):
+        assert is_master and not wait_for_workers
+        self.server = socket.create_server((host_name, port))
+"""
+
+
+def job_with_store(elastic: dict[str, Any] | None = None) -> Job:
+    job = torch_job(elastic or {}, Worker=3)
+    return replace(job, framework_options={**job.framework_options, STORE_HOST_OPTION: "bert-store"})
+
+
+def job_with_container(**fields: Any) -> Job:
+    job = torch_job({}, Worker=2)
+    container = {**TEMPLATE["spec"]["containers"][0], **fields}
+    template = {"spec": {"containers": [container]}}
+    return replace(job, groups=tuple(replace(group, template=template) for group in job.groups))
+
+
+def read_conf(environment: dict[str, str]) -> dict[str, str]:
+    return dict(pair.split("=") for pair in environment["PET_RDZV_CONF"].split(","))
+
+
+def test_the_agents_of_an_elastic_job_meet_at_the_store_and_none_of_them_hosts_it() -> None:
+    found = told(job_with_store(), "Worker", 1)
+    assert found["PET_RDZV_ENDPOINT"] == "bert-store:23456"
+    assert found["PET_RDZV_BACKEND"] == "c10d"
+    assert read_conf(found) == RENDEZVOUS_CONF
+    assert read_conf(found)["is_host"] == "0"
+    assert found["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] == "1"
+    assert found["PET_MAX_RESTARTS"] == str(MAX_RESTARTS)
+
+
+def test_an_agent_and_its_replacement_have_the_same_address() -> None:
+    job = job_with_store()
+    group = job.group("Worker")
+    assert group is not None
+    for attempt in (0, 1):
+        rank = Rank(group=group, index=2, attempt=attempt)
+        assert PyTorch().environment(job, rank, "pytorch") == {"PET_LOCAL_ADDR": "bert-worker-2.bert"}
+
+
+def test_the_options_of_the_job_take_precedence_over_the_settings_for_the_store() -> None:
+    conf = [{"key": "last_call_timeout", "value": "20"}, {"key": "heartbeat_timeout", "value": "9"}]
+    found = told(job_with_store({"maxRestarts": 0, "rdzvConf": conf, "rdzvPort": 4000, "rdzvId": "mine"}), "Worker", 0)
+    assert read_conf(found) == {**RENDEZVOUS_CONF, "last_call_timeout": "20", "heartbeat_timeout": "9"}
+    assert found["PET_MAX_RESTARTS"] == "0"
+    assert found["PET_RDZV_ENDPOINT"] == "bert-store:4000"
+    assert found["PET_RDZV_ID"] == "mine"
+
+
+def test_without_a_store_the_settings_are_those_of_torchrun() -> None:
+    found = told(torch_job({}, Worker=3), "Worker", 1)
+    assert found["PET_RDZV_ENDPOINT"] == "bert-worker-0:23456"
+    names = {"PET_RDZV_CONF", "PET_MAX_RESTARTS", "PET_MONITOR_INTERVAL", "PET_LOCAL_ADDR"}
+    assert not {*names, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"} & found.keys()
+
+
+def test_the_store_listens_on_the_rendezvous_port() -> None:
+    store = PyTorch().rendezvous_store(torch_job({"rdzvPort": 4000}, Worker=2))
+    assert store is not None
+    assert store.port == 4000
+    assert store.command[-1] == "4000"
+    assert PyTorch().rendezvous_store(torch_job({}, Worker=2)) == build_store(23456)
+
+
+@pytest.mark.parametrize("policy", [{"rdzvHost": "bert-worker-0"}, {"rdzvBackend": "etcd"}, {"standalone": True}])
+def test_a_job_that_chose_its_rendezvous_has_no_store(policy: dict[str, Any]) -> None:
+    assert PyTorch().rendezvous_store(torch_job(policy, Worker=2)) is None
+
+
+def test_a_job_of_fixed_size_has_no_store() -> None:
+    assert PyTorch().rendezvous_store(torch_job(Master=1, Worker=2)) is None
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"env": [{"name": "PET_RDZV_ENDPOINT", "value": "etcd:2379"}]},
+        {"env": [{"name": "PET_STANDALONE", "value": "1"}]},
+        {"command": ["torchrun", "--rdzv-endpoint", "bert-worker-0:29400", "train.py"]},
+        {"command": ["sh", "-c"], "args": ["torchrun --rdzv_endpoint=$(HOST):29400 train.py"]},
+        {"command": ["torchrun", "--rdzv_backend=etcd-v2", "train.py"]},
+        {"command": ["torchrun"], "args": ["--standalone", "train.py"]},
+    ],
+)
+def test_a_container_that_chose_its_rendezvous_gets_no_store(fields: dict[str, Any]) -> None:
+    assert PyTorch().rendezvous_store(job_with_container(**fields)) is None
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"command": ["torchrun", "--rdzv_backend=c10d", "--rdzv_endpoint=$(PET_RDZV_ENDPOINT)", "train.py"]},
+        {"command": ["sh", "-c", "torchrun --rdzv-backend c10d --rdzv-endpoint $PET_RDZV_ENDPOINT train.py"]},
+        {"command": ["torchrun", "--nnodes=1:4", "train.py"], "env": [{"name": "PET_MAX_RESTARTS", "value": "3"}]},
+    ],
+)
+def test_a_container_that_repeats_the_default_rendezvous_gets_the_store(fields: dict[str, Any]) -> None:
+    assert PyTorch().rendezvous_store(job_with_container(**fields)) is not None
+
+
+def test_the_program_of_the_store_says_that_it_listens_and_exits_with_0_on_sigterm(tmp_path: Path) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "distributed.py").write_text(STUB_OF_TORCH)
+    with socket.create_server(("localhost", 0)) as server:
+        port = server.getsockname()[1]
+    _, *arguments = build_store(port).command
+    environ = {"PYTHONPATH": str(tmp_path)}
+    with subprocess.Popen([sys.executable, *arguments], env=environ, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == f"rendezvous store: listening on port {port}\n"
+            socket.create_connection(("localhost", port), timeout=10).close()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=30) == 0
+        finally:
+            process.kill()
