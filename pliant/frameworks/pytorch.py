@@ -4,28 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pliant.frameworks.rendezvous_store import STORE_GROUP, build_store_group
 from pliant.frameworks.role_assignment import RoleAssignment, gpus_per_replica, group_restart_id
 from pliant.frameworks.torch_rendezvous import (
-    STORE_HOST_OPTION,
-    RendezvousStore,
     build_store,
     client_environment,
+    find_python,
     format_rendezvous_conf,
     has_own_rendezvous,
 )
 from pliant.model.departures import PublishedMember
 from pliant.model.framework import Framework, Rank, Role
 from pliant.model.job import EndPolicy, Job, Port, ReplicaGroup
+from pliant.model.labels import replica_pod_name
 
 MASTER_ROLE, WORKER_ROLE = "master", "worker"
+MAX_HOST_NAME_CHARS = 63
 
 
 class PyTorch(Framework):
     """The variables of torch.distributed (MASTER_ADDR, RANK) and of torchrun (PET_*).
 
     Options: `nproc_per_node`, and for elastic groups `rdzv_backend`, `rdzv_host`, `rdzv_port`, `rdzv_id`,
-    `rdzv_conf`, `max_restarts` and `standalone`. The engine sets `rendezvous_store_host` if it runs the program of
-    `rendezvous_store`.
+    `rdzv_conf`, `max_restarts` and `standalone`.
     """
 
     name = "pytorch"
@@ -52,20 +53,22 @@ class PyTorch(Framework):
         """Return the rank; in elastic jobs torchrun assigns the ranks at each rendezvous."""
         assignment = RoleAssignment(job, self)
         if _elastic_workers(assignment):
-            if not job.framework_options.get(STORE_HOST_OPTION):
+            if not _store_host(assignment):
                 return {}
             # As PID 1 at the same address, a new agent takes the place of the dead one without waiting for a timeout.
             return {"PET_LOCAL_ADDR": assignment.host(rank.group, rank.index)}
         global_rank = str(assignment.global_rank(rank))
         return {"RANK": global_rank, "PET_NODE_RANK": global_rank}
 
-    def rendezvous_store(self, job: Job) -> RendezvousStore | None:
+    def control_group(self, job: Job) -> ReplicaGroup | None:
         """Return the rendezvous store of an elastic job; none if the job is not elastic or has its own rendezvous."""
         assignment = RoleAssignment(job, self)
         workers = _elastic_workers(assignment)
-        if workers is None or has_own_rendezvous(workers, job.framework_options):
+        if workers is None or not job.may_have_rendezvous_store or has_own_rendezvous(workers, job.framework_options):
             return None
-        return build_store(_rendezvous_port(assignment, workers))
+        if len(replica_pod_name(job, STORE_GROUP, 0)) > MAX_HOST_NAME_CHARS:
+            return None
+        return build_store_group(workers, build_store(_rendezvous_port(assignment, workers), find_python(workers)))
 
 
 class DeepSpeed(PyTorch):
@@ -119,6 +122,10 @@ def _elastic_workers(assignment: RoleAssignment) -> ReplicaGroup | None:
     return next((group for group in assignment.groups(WORKER_ROLE) if group.is_elastic), None)
 
 
+def _store_host(assignment: RoleAssignment) -> str:
+    return next((assignment.host(group) for group in assignment.job.groups if group.is_control), "")
+
+
 def _rendezvous_port(assignment: RoleAssignment, workers: ReplicaGroup) -> int:
     return int(assignment.job.framework_options.get("rdzv_port") or assignment.group_port(workers))
 
@@ -129,7 +136,7 @@ def _elastic_environment(assignment: RoleAssignment, workers: ReplicaGroup) -> d
     others = assignment.count_replicas() - workers.size
     min_nodes = max(workers.min_size, 1) + others
     max_nodes = (workers.max_size or max(workers.size, workers.min_size)) + others
-    store_host = options.get(STORE_HOST_OPTION)
+    store_host = _store_host(assignment)
     host = store_host or options.get("rdzv_host") or assignment.host(workers)
     variables = {
         "PET_NNODES": f"{min_nodes}:{max_nodes}",

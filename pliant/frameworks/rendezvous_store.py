@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pliant.frameworks.role_assignment import nested_mapping
-from pliant.model.job import EndPolicy, Job, Port, ReplicaGroup, RestartPolicy, RestartRule, RestartScope
+from pliant.frameworks.torch_rendezvous import RendezvousStore
+from pliant.model.job import EndPolicy, Port, ReplicaGroup, RestartPolicy, RestartRule, RestartScope
 
 STORE_GROUP = "rendezvous"
 _RESOURCES: Mapping[str, Mapping[str, str]] = {
@@ -31,15 +32,16 @@ _POD_FIELDS = (
 )
 
 
-def build_store_group(job: Job, workers: ReplicaGroup, command: Sequence[str], port: Port) -> ReplicaGroup:
+def build_store_group(workers: ReplicaGroup, store: RendezvousStore) -> ReplicaGroup:
     """Return the group that runs the store on the image of the workers, without their devices and volumes."""
+    port = Port("store", store.port)
     spec = nested_mapping(workers.template, "spec")
     containers: Sequence[Mapping[str, Any]] = spec.get("containers") or ({},)
     main = next((each for each in containers if each.get("name") in workers.main_containers), containers[0])
     container = {
         "name": STORE_GROUP,
         **{name: main[name] for name in _CONTAINER_FIELDS if name in main},
-        "command": list(command),
+        "command": list(store.command),
         "resources": _RESOURCES,
         "ports": [{"name": port.name, "containerPort": port.number}],
     }

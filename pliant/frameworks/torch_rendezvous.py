@@ -13,9 +13,6 @@ from typing import Any
 from pliant.frameworks.role_assignment import nested_mapping
 from pliant.model.job import ReplicaGroup
 
-STORE_HOST_OPTION = "rendezvous_store_host"
-"""The option with the host name of the store. The engine sets it when it runs the store; users cannot."""
-
 MAX_RESTARTS = 100
 """The crash of one worker makes the workers of all other agents crash, and each agent counts its own."""
 
@@ -43,6 +40,7 @@ signal.sigwait({signal.SIGTERM})
 
 _OWN_RENDEZVOUS_OPTIONS = ("rdzv_host", "rdzv_backend", "standalone")
 _OWN_RENDEZVOUS_VARIABLES = frozenset({"PET_RDZV_ENDPOINT", "PET_RDZV_BACKEND", "PET_STANDALONE"})
+_PYTHON_PROGRAM = re.compile(r"python[0-9.]*|torchrun")
 _OWN_RENDEZVOUS_FLAGS = re.compile(
     r"--standalone\b|--rdzv[-_]backend[= ]+(?!c10d\b)|--rdzv[-_]endpoint[= ]+(?![\"']?\$[({]?PET_RDZV_ENDPOINT\b)"
 )
@@ -56,8 +54,18 @@ class RendezvousStore:
     port: int
 
 
-def build_store(port: int) -> RendezvousStore:
-    return RendezvousStore(command=("python3", "-c", _PROGRAM, str(port)), port=port)
+def build_store(port: int, python: str = "python3") -> RendezvousStore:
+    return RendezvousStore(command=(python, "-c", _PROGRAM, str(port)), port=port)
+
+
+def find_python(workers: ReplicaGroup) -> str:
+    """Return the Python of the workers, if their command has its path: it may be the only one with torch."""
+    for container in nested_mapping(workers.template, "spec").get("containers") or ():
+        for word in map(str, (*(container.get("command") or ()), *(container.get("args") or ()))):
+            folder, _, program = word.rpartition("/")
+            if folder.startswith("/") and _PYTHON_PROGRAM.fullmatch(program):
+                return word if program.startswith("python") else f"{folder}/python3"
+    return "python3"
 
 
 def has_own_rendezvous(workers: ReplicaGroup, options: Mapping[str, Any]) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pliant.frameworks.pytorch import PyTorch
-from pliant.frameworks.torch_rendezvous import MAX_RESTARTS, RENDEZVOUS_CONF, STORE_HOST_OPTION, build_store
+from pliant.frameworks.torch_rendezvous import MAX_RESTARTS, RENDEZVOUS_CONF, build_store, find_python
 from pliant.model.framework import Rank
 from pliant.model.job import Job
 from tests.frameworks.test_pytorch import TEMPLATE, told, torch_job
@@ -27,7 +27,8 @@ class TCPStore:
 
 def job_with_store(elastic: dict[str, Any] | None = None) -> Job:
     job = torch_job(elastic or {}, Worker=3)
-    return replace(job, framework_options={**job.framework_options, STORE_HOST_OPTION: "bert-store"})
+    store = PyTorch().control_group(job)
+    return job if store is None else replace(job, groups=(*job.groups, store))
 
 
 def job_with_container(**fields: Any) -> Job:
@@ -43,7 +44,7 @@ def read_conf(environment: dict[str, str]) -> dict[str, str]:
 
 def test_the_agents_of_an_elastic_job_meet_at_the_store_and_none_of_them_hosts_it() -> None:
     found = told(job_with_store(), "Worker", 1)
-    assert found["PET_RDZV_ENDPOINT"] == "bert-store:23456"
+    assert found["PET_RDZV_ENDPOINT"] == "bert-rendezvous-0.bert:23456"
     assert found["PET_RDZV_BACKEND"] == "c10d"
     assert read_conf(found) == RENDEZVOUS_CONF
     assert read_conf(found)["is_host"] == "0"
@@ -65,7 +66,7 @@ def test_the_options_of_the_job_take_precedence_over_the_settings_for_the_store(
     found = told(job_with_store({"maxRestarts": 0, "rdzvConf": conf, "rdzvPort": 4000, "rdzvId": "mine"}), "Worker", 0)
     assert read_conf(found) == {**RENDEZVOUS_CONF, "last_call_timeout": "20", "heartbeat_timeout": "9"}
     assert found["PET_MAX_RESTARTS"] == "0"
-    assert found["PET_RDZV_ENDPOINT"] == "bert-store:4000"
+    assert found["PET_RDZV_ENDPOINT"] == "bert-rendezvous-0.bert:4000"
     assert found["PET_RDZV_ID"] == "mine"
 
 
@@ -77,20 +78,50 @@ def test_without_a_store_the_settings_are_those_of_torchrun() -> None:
 
 
 def test_the_store_listens_on_the_rendezvous_port() -> None:
-    store = PyTorch().rendezvous_store(torch_job({"rdzvPort": 4000}, Worker=2))
+    for elastic, port in (({"rdzvPort": 4000}, 4000), ({}, 23456)):
+        store = PyTorch().control_group(torch_job(elastic, Worker=2))
+        assert store is not None
+        [container] = store.template["spec"]["containers"]
+        assert container["command"] == list(build_store(port).command)
+        assert container["ports"] == [{"name": "store", "containerPort": port}]
+
+
+def test_the_store_takes_the_image_of_the_workers_and_not_their_devices() -> None:
+    gpu = {"limits": {"nvidia.com/gpu": "8"}}
+    store = PyTorch().control_group(job_with_container(image="train:7", resources=gpu, volumeMounts=[{"name": "data"}]))
     assert store is not None
-    assert store.port == 4000
-    assert store.command[-1] == "4000"
-    assert PyTorch().rendezvous_store(torch_job({}, Worker=2)) == build_store(23456)
+    [container] = store.template["spec"]["containers"]
+    assert container["image"] == "train:7"
+    assert "nvidia.com/gpu" not in str(container)
+    assert "volumeMounts" not in container
+
+
+@pytest.mark.parametrize(
+    ("command", "python"),
+    [
+        (["torchrun", "train.py"], "python3"),
+        (["/opt/conda/bin/torchrun", "train.py"], "/opt/conda/bin/python3"),
+        (["/venv/bin/python3.11", "-m", "torch.distributed.run", "train.py"], "/venv/bin/python3.11"),
+        (["sh", "-c", "torchrun train.py"], "python3"),
+    ],
+)
+def test_the_store_runs_with_the_python_of_the_workers(command: list[str], python: str) -> None:
+    job = job_with_container(command=command)
+    assert find_python(job.groups[0]) == python
+
+
+def test_a_user_can_do_without_the_store() -> None:
+    job = replace(torch_job({}, Worker=2), may_have_rendezvous_store=False)
+    assert PyTorch().control_group(job) is None
 
 
 @pytest.mark.parametrize("policy", [{"rdzvHost": "bert-worker-0"}, {"rdzvBackend": "etcd"}, {"standalone": True}])
 def test_a_job_that_chose_its_rendezvous_has_no_store(policy: dict[str, Any]) -> None:
-    assert PyTorch().rendezvous_store(torch_job(policy, Worker=2)) is None
+    assert PyTorch().control_group(torch_job(policy, Worker=2)) is None
 
 
 def test_a_job_of_fixed_size_has_no_store() -> None:
-    assert PyTorch().rendezvous_store(torch_job(Master=1, Worker=2)) is None
+    assert PyTorch().control_group(torch_job(Master=1, Worker=2)) is None
 
 
 @pytest.mark.parametrize(
@@ -105,7 +136,7 @@ def test_a_job_of_fixed_size_has_no_store() -> None:
     ],
 )
 def test_a_container_that_chose_its_rendezvous_gets_no_store(fields: dict[str, Any]) -> None:
-    assert PyTorch().rendezvous_store(job_with_container(**fields)) is None
+    assert PyTorch().control_group(job_with_container(**fields)) is None
 
 
 @pytest.mark.parametrize(
@@ -117,7 +148,7 @@ def test_a_container_that_chose_its_rendezvous_gets_no_store(fields: dict[str, A
     ],
 )
 def test_a_container_that_repeats_the_default_rendezvous_gets_the_store(fields: dict[str, Any]) -> None:
-    assert PyTorch().rendezvous_store(job_with_container(**fields)) is not None
+    assert PyTorch().control_group(job_with_container(**fields)) is not None
 
 
 def test_the_program_of_the_store_says_that_it_listens_and_exits_with_0_on_sigterm(tmp_path: Path) -> None:
