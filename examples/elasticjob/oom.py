@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from pliant import training
+from pliant import elastic
 
 NEED = int(os.environ.get("NEED", "150"))
 """Memory in MiB."""
@@ -13,7 +13,7 @@ NEED = int(os.environ.get("NEED", "150"))
 
 def main() -> None:
     """Allocate the memory for each record and hold it for half a second."""
-    job = training.join()
+    job = elastic.join()
     for shard in job.shards("memory", size=6, shard_size=1):
         held = bytearray(os.urandom(1024) * 1024 * NEED)
         print(f"worker {job.id} holds {len(held) // 1024**2} MiB for record {shard.start}", flush=True)

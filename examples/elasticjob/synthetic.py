@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 
-from pliant import training
+from pliant import elastic
 
 A, B, C = (float(part) for part in os.environ.get("CURVE", "1,0.3,0").split(","))
 ALONE = float(os.environ.get("SPEED", "200"))
@@ -23,9 +23,11 @@ def speed(size: int) -> float:
 
 def main() -> None:
     """Process the data set: sleep for the simulated duration of each shard."""
-    job = training.join()
+    job = elastic.join()
+    job.wait_membership(-1, timeout=60)
     for number, shard in enumerate(job.shards("synthetic", size=RECORDS, shard_size=SHARD)):
-        size = max(sum(member.type == "worker" for member in job.members()), 1)
+        members = job.membership().members
+        size = max(sum(member.group == "worker" for member in members), 1)
         time.sleep((shard.end - shard.start) * size / speed(size))
         job.beat(step=number + 1)
 

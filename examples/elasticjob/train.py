@@ -10,7 +10,7 @@ import time
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from pliant import training
+from pliant import elastic
 
 RECORDS, SHARD, EPOCHS, FEATURES, RATE = 40_000, 400, 30, 12, 0.02
 TRUTH = [math.sin(number + 1) * 2 for number in range(FEATURES)]
@@ -57,11 +57,12 @@ def learn(model: list[float], start: int, end: int) -> list[float]:
     return model
 
 
-def exchange(job: training.JobClient, learned: list[float]) -> list[float]:
+def exchange(job: elastic.Job, learned: list[float]) -> list[float]:
     """Send an update to the current worker of rank 0, and return the model."""
     body = json.dumps(learned).encode()
     while True:
-        hosts = [member.address for member in job.members() if member.type == "worker" and member.rank == 0]
+        members = job.membership().members
+        hosts = [member.address for member in members if member.group == "worker" and member.rank == 0]
         host = f"127.0.0.1:{PORT}" if job.rank == 0 or not hosts else hosts[0]
         try:
             with urllib.request.urlopen(f"http://{host}/", body, timeout=5) as answer:
@@ -72,7 +73,7 @@ def exchange(job: training.JobClient, learned: list[float]) -> list[float]:
 
 def main() -> None:
     """Train until all shards are processed."""
-    job = training.join()
+    job = elastic.join()
     if job.rank == 0:
         threading.Thread(target=ThreadingHTTPServer(("", PORT), Model).serve_forever, daemon=True).start()
     model, done = exchange(job, [0.0] * FEATURES), 0

@@ -66,7 +66,7 @@ def parse_arguments(arguments: list[str]) -> tuple[Namespace, list[str]]:
         parser.add_argument(f"--{field.name}", type=parse, metavar="NUMBER", help="see docs/master.md")
     for field in fields(ServiceTiming):
         name = f"--service_{field.name}"
-        parser.add_argument(name, type=parse_non_negative, metavar="SECONDS", help="see docs/training-client.md")
+        parser.add_argument(name, type=parse_non_negative, metavar="SECONDS", help="see docs/elastic.md")
     return parser.parse_known_args(arguments)
 
 

@@ -24,7 +24,7 @@ spec:
 """
 TRAIN = """
 import time
-from pliant.report import report
+from pliant.elastic import report
 
 for step in range(1, 4):
     report(step=step, total=3, loss=float("nan") if step == 3 else 1 / step)

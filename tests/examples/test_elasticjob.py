@@ -150,8 +150,8 @@ async def test_a_job_that_fails_says_why(stage: MasteredScene) -> None:
 
 LEARN_UNTIL_TOLD = """
 import os, time
-from pliant import training
-job = training.join()
+from pliant import elastic
+job = elastic.join()
 for shard in job.shards("train", size=3, shard_size=1):
     while shard.start == 1 and not os.path.exists("/shared/go"):
         time.sleep(0.05)  # until the stranger has tried

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pliant import training
+from pliant import elastic
 from pliant.errors import InvalidSpec
 from pliant.kube.resources import PODS
 from pliant.kube.transport.base import Reply, Request, StreamReply, Transport
@@ -207,5 +207,5 @@ class Scalar:
     ],
 )
 def test_figures_of_any_arithmetic_are_told_and_those_that_are_none_left_out(value: Any, told: int | None) -> None:
-    assert training._parse_metric("step", value, int) == told
-    assert training._parse_metric("samples", value, float) == told
+    assert elastic._parse_metric("step", value, int) == told
+    assert elastic._parse_metric("samples", value, float) == told

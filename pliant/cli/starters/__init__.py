@@ -143,7 +143,7 @@ STARTERS_BY_FRAMEWORK: dict[str, StarterJob] = {
 def starter_program_files(framework: str) -> dict[str, str]:
     texts = {"train.py": files(__package__).joinpath(f"{framework}.txt").read_text()}
     if ELASTICJOB in STARTERS_BY_FRAMEWORK[framework].kinds:
-        texts["training.py"] = files("pliant").joinpath("training.py").read_text()
+        texts["elastic.py"] = files("pliant").joinpath("elastic.py").read_text()
     return texts
 
 

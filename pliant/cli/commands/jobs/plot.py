@@ -55,7 +55,7 @@ async def execute(args: Namespace) -> int:
     if not history.samples:
         sys.stderr.write(
             f"{history.name} has not reported progress: print lines such as `pliant: step=10 loss=0.5`, "
-            "or call `pliant.report.report(step=10, loss=0.5)` (docs/progress.md)\n"
+            "or call `pliant.elastic.report(step=10, loss=0.5)` (docs/progress.md)\n"
         )
         return 1
     _check_metrics(args.metric, history)

@@ -24,9 +24,9 @@ ROOT = Path(__file__).parents[2]
 PROGRAMS: list[subprocess.Popen[str]] = []
 LEARN = """
 import os, sys, time
-from pliant import training
+from pliant import elastic
 
-job = training.join()
+job = elastic.join()
 for shard in job.shards("train", size=400, shard_size=2, shuffle=1):
     time.sleep(0.02)  # slow enough to be killed in the middle
     print(shard.start, shard.end, flush=True)
@@ -123,7 +123,7 @@ def test_workers_share_the_work_and_learn_every_record_once(master: Master) -> N
     assert master.data_set() == {"name": "train", "shards": 200, "done": 200, "assigned": 0, "available": 0}
 
 
-# tests/examples/test_training_client.py loses a worker and the master in one job.
+# tests/examples/test_elastic_client.py loses a worker and the master in one job.
 @pytest.mark.deep
 def test_what_a_killed_worker_held_is_learned_by_the_others(master: Master) -> None:
     workers = [master.worker(number) for number in range(3)]
@@ -137,7 +137,7 @@ def test_what_a_killed_worker_held_is_learned_by_the_others(master: Master) -> N
     assert master.ask("/v1/datasets")["returned"] == 1
 
 
-# tests/examples/test_training_client.py loses a worker and the master in one job.
+# tests/examples/test_elastic_client.py loses a worker and the master in one job.
 @pytest.mark.deep
 def test_training_goes_on_when_the_master_is_killed_and_comes_back(master: Master) -> None:
     workers = [master.worker(number) for number in range(2)]
@@ -160,27 +160,27 @@ def test_training_goes_on_when_the_master_is_killed_and_comes_back(master: Maste
 
 def test_without_a_master_a_program_has_all_the_work_and_no_peers() -> None:
     script = """
-from pliant import training
-job = training.join()
-print([tuple(shard) for shard in job.shards("train", size=5, shard_size=2, epochs=2)])
+from pliant import elastic
+job = elastic.join()
+print([(shard.start, shard.end, shard.epoch) for shard in job.shards("train", size=5, shard_size=2, epochs=2)])
 job.beat(step=1, samples=5)
-print(job.rank, job.members(), job.rendezvous(), job.is_round_over, job.ps_hosts())
+print(job.rank, job.membership().members, job.rendezvous(), job.is_round_over, job.ps_hosts())
 """
     shards, rest = words(program(script)).splitlines()
     assert shards == "[(0, 2, 0), (2, 4, 0), (4, 5, 0), (0, 2, 1), (2, 4, 1), (4, 5, 1)]"
     assert rest == (
-        "0 [Peer(type='worker', id=0, rank=0, address='127.0.0.1')] "
+        "0 (Member(name='worker-0', group='worker', index=0, rank=0, address='127.0.0.1'),) "
         "Round(number=1, id='alone', rank=0, world_size=1, leader='127.0.0.1') False []"
     )
 
 
 def test_a_shard_that_was_left_in_the_middle_is_given_to_the_next(master: Master) -> None:
     script = """
-from pliant import training
-job = training.join()
+from pliant import elastic
+job = elastic.join()
 for shard in job.shards("train", size=10, shard_size=5):
     break
-print([tuple(shard) for shard in job.shards("train", size=10, shard_size=5)])
+print([(shard.start, shard.end, shard.epoch) for shard in job.shards("train", size=10, shard_size=5)])
 """
     assert words(master.worker(0, script)) == "[(0, 5, 0), (5, 10, 0)]\n"
 
@@ -188,9 +188,9 @@ print([tuple(shard) for shard in job.shards("train", size=10, shard_size=5)])
 def test_children_that_were_forked_work_beside_their_parent(master: Master) -> None:
     script = """
 import os
-from pliant import training
-job = training.join()
-shards = job.shards("train", size=300, shard_size=2)
+from pliant import elastic
+job = elastic.join()
+shards = iter(job.shards("train", size=300, shard_size=2))
 mine = [next(shards)]
 children = [os.fork() for _ in range(2)]
 if not all(children):
@@ -209,8 +209,8 @@ for child in children:
 def test_beats_tell_what_a_process_and_its_children_use(master: Master) -> None:
     script = """
 import subprocess, sys, time
-from pliant import training
-job = training.join()
+from pliant import elastic
+job = elastic.join()
 held = bytearray(b"x") * 50_000_000
 script = "held = bytearray(b'x') * 50_000_000; print(1, flush=True); input()"
 child = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -218,8 +218,8 @@ child.stdout.readline()
 until = time.monotonic() + 0.6
 while time.monotonic() < until:
     job.beat(step=7, samples=99)
-family = training._list_process_tree()
-usage = training._ResourceUsage()
+family = elastic._list_process_tree()
+usage = elastic._ResourceUsage()
 time.sleep(0.3)  # use is measured over a while
 print(len(family), usage.measure()["memory"] // 1_000_000 >= 100)
 child.communicate(b"\\n")
@@ -234,8 +234,8 @@ child.communicate(b"\\n")
 def test_workers_meet_and_meet_again_when_one_more_comes(master: Master) -> None:
     script = """
 import time
-from pliant import training
-job = training.join()
+from pliant import elastic
+job = elastic.join()
 seen = []
 while not seen or seen[-1].world_size < 3:
     seen.append(job.rendezvous())
@@ -265,8 +265,8 @@ print(seen[-1].rank, seen[-1].world_size, seen[-1].leader, seen[-1].id)
     ],
 )
 def test_what_makes_no_sense_is_refused_in_words(master: Master, script: str, problem: str) -> None:
-    worker = master.worker(0, f"from pliant import training\njob = training.join()\n{script}")
-    assert worker.communicate(timeout=30)[1].splitlines()[-1].startswith(f"pliant.training.{problem}")
+    worker = master.worker(0, f"from pliant import elastic\njob = elastic.join()\n{script}")
+    assert worker.communicate(timeout=30)[1].splitlines()[-1].startswith(f"pliant.elastic.{problem}")
 
 
 def test_a_program_of_another_life_of_the_job_is_sent_away(master: Master) -> None:
@@ -278,7 +278,7 @@ def test_a_program_of_another_life_of_the_job_is_sent_away(master: Master) -> No
 def test_a_program_without_the_key_is_told_which_variable_it_lacks(master: Master) -> None:
     problem = master.worker(0, LEARN, PLIANT_MASTER_KEY="").communicate(timeout=30)[1]
     assert "the job's master rejects heartbeats: Authorization: " in problem
-    assert "pliant.training.RequestRejected: Authorization: the key of the job is missing; " in problem
+    assert "pliant.elastic.RequestRejected: Authorization: the key of the job is missing; " in problem
     assert "$PLIANT_MASTER_KEY" in problem
     assert master.data_set() == {"done": 0, "assigned": 0, "available": 0}
 
@@ -286,13 +286,13 @@ def test_a_program_without_the_key_is_told_which_variable_it_lacks(master: Maste
 def test_a_program_that_tells_nonsense_is_heard_of_all_the_same(master: Master) -> None:
     script = """
 import time
-from pliant import training
+from pliant import elastic
 
 class Scalar:
     def __int__(self): return 41
     def __float__(self): return 41.0
 
-job = training.join()
+job = elastic.join()
 job.beat(step=Scalar(), samples=float("nan"))
 time.sleep(0.5)  # so that the first is sent by itself
 job.beat(samples=Scalar())

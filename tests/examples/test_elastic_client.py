@@ -18,9 +18,9 @@ from tests.scenarios.scene import fresh_name, played
 RECORDS = 600
 PROGRAM = f"""
 import time
-from pliant import training
+from pliant import elastic
 
-job = training.join()
+job = elastic.join()
 for shard in job.shards("train", size={RECORDS}, shard_size=5, shuffle=1):
     time.sleep(0.05)  # slow enough to be taken away in the middle
     print("learned", shard.start, shard.end, flush=True)

@@ -1,0 +1,1 @@
+../../../pliant/elastic.py

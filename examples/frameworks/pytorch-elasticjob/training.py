@@ -1,1 +1,0 @@
-../../../pliant/training.py
