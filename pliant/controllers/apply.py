@@ -18,7 +18,7 @@ from pliant.errors import AlreadyExists, BadRequest, Conflict, Forbidden, Invali
 from pliant.kube.cache.store import ObjectStore
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import Pod, Service
-from pliant.kube.resources import DISRUPTION_BUDGETS, PODS, SERVICES, Resource
+from pliant.kube.resources import POD_DISRUPTION_BUDGETS, PODS, SERVICES, Resource
 from pliant.kube.transport.write_flows import WriteFlow
 from pliant.kube.transport.write_limiter import MAX_WRITES_IN_FLIGHT
 from pliant.model.actions import (
@@ -186,7 +186,7 @@ class ActionApplier:
         """Create the disruption budget of a job. The job runs without it if the operator may not create it."""
         client = self._client.for_flow(WriteFlow(*job.key))
         try:
-            await client.create(DISRUPTION_BUDGETS, job.key.namespace, manifest)
+            await client.create(POD_DISRUPTION_BUDGETS, job.key.namespace, manifest)
         except AlreadyExists:
             pass
         except (Forbidden, Invalid) as error:

@@ -1,4 +1,4 @@
-"""A job under a real torchrun survives the loss of any worker, of its store and of a node, and ends with the same loss."""
+"""A job under a real torchrun survives the loss of any worker and of its store, and ends with the same loss."""
 
 from __future__ import annotations
 

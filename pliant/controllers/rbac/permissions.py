@@ -10,9 +10,9 @@ from pliant.controllers.events import EVENTS_RESOURCE
 from pliant.frontends.frontend import Frontend, PlanFrontend
 from pliant.kube.resources import (
     CONFIG_MAPS,
-    DISRUPTION_BUDGETS,
     LEASES,
     NODES,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     PRIORITY_CLASSES,
     RESOURCE_QUOTAS,
@@ -98,7 +98,7 @@ def _replica_permissions() -> Iterator[Permission]:
         yield replace(_permission(resource, ("patch",), PATCH_PURPOSE), is_optional=True)
     yield _permission(CONFIG_MAPS, ("create", "get"), "to pass environments that exceed pod limits")
     yield _permission(CONFIG_MAPS, ("patch",), "to pass the membership of elastic jobs as files")
-    budgets = _permission(DISRUPTION_BUDGETS, ("create",), "to hold drains until replicas have saved their state")
+    budgets = _permission(POD_DISRUPTION_BUDGETS, ("create",), "to hold drains until replicas have saved their state")
     yield replace(budgets, is_optional=True)
     yield _permission(EVENTS_RESOURCE, ("create", "get", "patch"), "to emit events")
 
