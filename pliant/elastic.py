@@ -22,18 +22,19 @@ import math
 import os
 import random
 import signal
+import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from hashlib import blake2b
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, BinaryIO, NamedTuple, NoReturn
 from urllib.parse import urlsplit
 
 MASTER_TIMEOUT = 600.0
@@ -286,6 +287,21 @@ def shards(name: str, *, size: int, **options: Any) -> Shards:
 def report(**metrics: Any) -> None:
     """Call `Job.report` of this process."""
     _get_job().report(**metrics)
+
+
+@contextmanager
+def replace_file(path: str) -> Iterator[BinaryIO]:
+    """Open a file that replaces `path` if the block ends without an error, so that a checkpoint is complete."""
+    temporary = Path(f"{path}.{socket.gethostname()}-{os.getpid()}")
+    try:
+        with temporary.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
 
 
 class Shards:

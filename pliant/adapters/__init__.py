@@ -1,0 +1,1 @@
+"""`pliant.elastic` in callbacks and checkpoints of frameworks; each module can be copied beside `elastic.py`."""
