@@ -50,6 +50,8 @@ HEARTBEAT_INTERVAL = 5.0
 DONE_REPORT_WINDOW, MAX_REPEATED_SHARDS = 5.0, 200
 """For how many seconds completed shards are reported repeatedly: the master may crash before it saves them."""
 ACKNOWLEDGE_TIMEOUT = 5.0
+NODE_DRAINING = "NodeDraining"
+"""The reason of a request after which the replica continues: the operator does not delete it."""
 DEFAULT_GRACE = 30.0
 """Seconds to save the state if the deadline is unknown."""
 RUN_DIRECTORY, FILE_CHECK_INTERVAL = "/var/run/pliant", 0.1
@@ -426,6 +428,8 @@ class _Request(NamedTuple):
 
     id: int
     deadline: float
+    is_leaving: bool = True
+    """Whether the operator deletes this replica afterwards; it does not if the node is being drained."""
 
 
 class _Departure:
@@ -472,7 +476,8 @@ class _Departure:
 
     @property
     def is_leaving(self) -> bool:
-        return self.deadline is not None
+        requests = (self._open_request, self._acknowledged if self._acknowledged.deadline > time.monotonic() else None)
+        return self._is_ending() or any(request is not None and request.is_leaving for request in requests)
 
     @property
     def deadline(self) -> float | None:
@@ -486,12 +491,13 @@ class _Departure:
         request, self._answered = self._answered, None
         if request is None and not self._is_ending():
             return False
-        self._saved_until = math.inf if request is None else request.deadline
-        self._write_file("checkpoint-done")
+        if request is None or request.is_leaving or self._is_ending():
+            self._saved_until = math.inf if request is None else request.deadline
+            self._write_file("checkpoint-done")
         if self._operator is None or request is None:
             return False
         self._acknowledged = request
-        self._is_stored = self._operator.acknowledge(*request)
+        self._is_stored = self._operator.acknowledge(request.id, request.deadline)
         return self._is_stored
 
     def leave(self) -> NoReturn:
@@ -745,7 +751,7 @@ def _parse_checkpoint(fields: Any, date: str | None, known: _Request | None) -> 
         left = (end - parsedate_to_datetime(date or "")).total_seconds() - 1.0  # the date has no fractions of seconds
     except (KeyError, ValueError, TypeError, AttributeError):
         left = DEFAULT_GRACE
-    return _Request(request_id, time.monotonic() + left)
+    return _Request(request_id, time.monotonic() + left, fields.get("reason") != NODE_DRAINING)
 
 
 class _Connection:

@@ -54,9 +54,9 @@ class OperatorServer(ThreadingHTTPServer):
                 setattr(self, name, value)
             self.changed.notify_all()
 
-    def request_checkpoint(self, number: int, *, seconds: float = 30.0, **state: Any) -> None:
+    def request_checkpoint(self, number: int, *, seconds: float = 30.0, reason: str = "Resized", **state: Any) -> None:
         deadline = SystemClock().now() + self.clock_offset + timedelta(seconds=seconds)
-        fields = {"id": number, "reason": "Resized", "deadline": f"{deadline:%Y-%m-%dT%H:%M:%SZ}"}
+        fields = {"id": number, "reason": reason, "deadline": f"{deadline:%Y-%m-%dT%H:%M:%SZ}"}
         self.publish(checkpoint=fields, **state)
 
     def wait_for(self, name: str, count: int = 1, timeout: float = 20.0) -> None:

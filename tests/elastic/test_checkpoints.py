@@ -93,7 +93,7 @@ def test_the_deadline_is_on_the_clock_of_the_operator(operator: OperatorServer, 
 def test_a_replica_that_still_runs_after_the_deadline_is_asked_again(
     operator: OperatorServer, job: elastic.Job, run_directory: Path
 ) -> None:
-    operator.request_checkpoint(1, seconds=2.0)  # for example before a drain, which somebody has called off
+    operator.request_checkpoint(1, seconds=2.0)  # for example before a resize that was taken back
     wait_until(job.should_checkpoint)
     job.acknowledge()
     assert is_leaving(job)
@@ -101,6 +101,22 @@ def test_a_replica_that_still_runs_after_the_deadline_is_asked_again(
     assert not is_leaving(job)
     (run_directory / "checkpoint-requested").touch()
     wait_until(job.should_checkpoint)
+
+
+def test_a_replica_on_a_node_that_is_drained_saves_its_state_and_stays(
+    operator: OperatorServer, job: elastic.Job, run_directory: Path
+) -> None:
+    operator.request_checkpoint(1, reason=elastic.NODE_DRAINING)
+    wait_until(job.should_checkpoint)
+    assert not is_leaving(job)
+    assert job.acknowledge()
+    assert not job.should_checkpoint()
+    assert not (run_directory / "checkpoint-done").exists()
+    (run_directory / "checkpoint-requested").touch()  # by the hook, when the pod is evicted
+    wait_until(job.should_checkpoint)
+    assert is_leaving(job)
+    job.acknowledge()
+    assert (run_directory / "checkpoint-done").exists()
 
 
 def test_a_request_during_a_save_is_a_request_of_its_own(operator: OperatorServer, job: elastic.Job) -> None:
