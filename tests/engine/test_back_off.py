@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
-from pliant.engine.restart.restarts import BACKOFF_RESET_AFTER, backoff_left
+from pliant.engine.restart.restarts import BACKOFF_RESET_AFTER, STABLE_RUN, backoff_left
 from pliant.model.job import RestartScope
-from pliant.model.observed import ObservedPod
+from pliant.model.observed import ObservedPod, PodExit, PodPhase
 from pliant.model.state import GroupState
 from tests.builders import NOON, make_group, make_job, restarting
 from tests.engine.world import World
@@ -49,6 +50,18 @@ def test_a_member_that_fails_again_waits_longer_each_time() -> None:
         if world.job.state is not None:
             streaks.append(worker_memory(world).restart_streak)
     assert sorted(set(streaks)) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_member_that_is_lost_again_after_it_ran_for_a_while_comes_back_at_once() -> None:
+    world = running(3)
+    for _ in range(5):
+        world.pass_time(2 * STABLE_RUN)
+        lost = world.pods["demo-worker-0"]
+        ended = {"phase": PodPhase.FAILED, "exit": PodExit(code=137, container="trainer"), "finished_at": world.now}
+        world.pods[lost.name] = replace(lost, started_at=world.now - STABLE_RUN, **ended)  # type: ignore[arg-type]
+        world.settle()
+        assert worker_memory(world).restart_streak == 1
+    assert worker_memory(world).restarts_without_disruptions == 5
 
 
 def test_a_group_that_ran_for_a_while_starts_again_without_a_wait() -> None:

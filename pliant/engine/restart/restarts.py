@@ -14,11 +14,14 @@ from pliant.engine.status.failures import list_unstarted, set_root_cause
 from pliant.engine.status.messages import failure_message
 from pliant.model.job import Job, ReplicaGroup, RestartScope
 from pliant.model.messages import MessageReason, message
+from pliant.model.observed import ObservedPod
 from pliant.model.state import EngineState, GroupState, JobPhase, RestartCause
 
 MAX_BACKOFF = timedelta(minutes=5)
 BACKOFF_RESET_AFTER = timedelta(minutes=10)
 """A group without a restart for this long restarts without backoff again."""
+STABLE_RUN = timedelta(seconds=10)
+"""A replica that ran for this long before it was lost does not lengthen the backoff: its program can start."""
 MAX_AVOIDED_NODES = 8
 
 
@@ -81,7 +84,7 @@ def _charge_restart(job: Job, state: EngineState, request: RestartRequest, now: 
 def _count_restart(group_state: GroupState, request: RestartRequest, now: datetime) -> GroupState:
     """Count one more restart; the streak grows if a replica that was restarted in it fails again."""
     attempt, counts, replica = group_state.attempt + 1, group_state.restarts_by_cause, request.replica
-    is_reset = _is_new_streak(group_state, now)
+    is_reset = _is_new_streak(group_state, now) or _was_stable(replica.pod, now)
     # A node failure that hits eight replicas is one round of restarts, not eight.
     is_repeated = request.scope is not RestartScope.POD or replica.rank.attempt >= group_state.streak_start_attempt
     stuck = replica.pod.stuck_container if request.cause is RestartCause.CREATION and replica.pod else None
@@ -97,6 +100,12 @@ def _count_restart(group_state: GroupState, request: RestartRequest, now: dateti
         streak_start_attempt=attempt if is_reset or is_repeated else group_state.streak_start_attempt,
         creation_stuck_since=group_state.creation_stuck_since or (stuck.since if stuck else None),
     )
+
+
+def _was_stable(pod: ObservedPod | None, now: datetime) -> bool:
+    if pod is None or pod.started_at is None:
+        return False
+    return (pod.finished_at or now) - pod.started_at >= STABLE_RUN
 
 
 def _is_new_streak(group_state: GroupState, now: datetime) -> bool:
