@@ -11,7 +11,7 @@ from pliant.model.job import EndPolicy, Port, ReplicaGroup, RestartPolicy, Resta
 
 STORE_GROUP = "rendezvous"
 _RESOURCES: Mapping[str, Mapping[str, str]] = {
-    "requests": {"cpu": "50m", "memory": "256Mi"},
+    "requests": {"cpu": "50m", "memory": "384Mi"},
     "limits": {"memory": "2Gi"},
 }
 # What a container of the store takes over from that of a worker: the image, and what a program needs to find its files.
@@ -63,4 +63,6 @@ def build_store_group(workers: ReplicaGroup, store: RendezvousStore) -> ReplicaG
         # Without the store all workers end, and a new one knows nothing of them.
         restart_rule=RestartRule(policy=RestartPolicy.ALWAYS, scope=RestartScope.ALL),
         priority_class=workers.priority_class,
+        # A rendezvous that is closed admits no agent, so replacing one worker does not help.
+        unusable_markers=("RendezvousClosedError",),
     )

@@ -145,6 +145,8 @@ class ReplicaGroup:
     is_control: bool = False
     """Whether the operator added the group to serve the others, such as a rendezvous store: it has no ranks, is in no
     status, and does not decide how the job ends. If its replica is lost, all groups restart, free of charge."""
+    unusable_markers: tuple[str, ...] = ()
+    """Texts at the end of the log of another replica by which it says that it cannot use the control group any more."""
     is_server: bool = False
     """Whether its replicas never exit by themselves: parameter servers."""
     requested_sizes: Mapping[SizeRequester, int] = field(default_factory=dict)

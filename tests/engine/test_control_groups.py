@@ -8,7 +8,7 @@ from datetime import timedelta
 from pliant.engine.decide import decide
 from pliant.model.actions import Act, CreatePod, DeletePod, PersistTransition
 from pliant.model.job import CleanPodPolicy, EndPolicy, Job, ReplicaGroup, RestartPolicy, RestartRule, RestartScope
-from pliant.model.observed import NodeFault, ObservedPod, PodPhase
+from pliant.model.observed import NodeFault, ObservedPod, PodExit, PodPhase
 from pliant.model.state import JobPhase
 from tests.builders import NOON, PlainFramework, StoredJob, make_group, make_job, make_pod, restarting, seeing
 
@@ -18,6 +18,7 @@ STORE = make_group(
     is_control=True,
     complete=EndPolicy.NONE,
     restart=RestartRule(policy=RestartPolicy.ALWAYS, scope=RestartScope.ALL),
+    unusable_markers=("RendezvousClosedError",),
 )
 
 
@@ -92,6 +93,16 @@ def test_failures_beside_a_store_on_a_faulty_node_are_not_charged() -> None:
     assert isinstance(decision, PersistTransition)
     assert decision.status.state.restart_count == 0
     assert decision.status.state.group("worker").restarts_without_disruptions == 0
+
+
+def test_replicas_that_cannot_use_the_store_any_more_restart_with_it() -> None:
+    said = PodExit(code=1, container="trainer", last_log_lines="…\ntorch.RendezvousClosedError")
+    pods = make_pod(0), make_pod(1, PodPhase.FAILED), store()
+    pods = pods[0], replace(pods[1], exit=said), pods[2]
+    job = advanced(running(), *pods)
+    assert job.state is not None
+    assert job.state.restart_count == 0
+    assert deleted(ask(job, *pods)) == ["demo-worker-0", "demo-worker-1", "demo-rendezvous-0"]
 
 
 def test_a_restart_of_all_replicas_keeps_the_store() -> None:

@@ -9,7 +9,7 @@ from datetime import timedelta
 from pliant.engine.context import Context
 from pliant.engine.pods.replicas import Replica, ReplicaState
 from pliant.engine.restart.start_failures import can_never_start
-from pliant.model.job import Job, RestartPolicy, RestartScope
+from pliant.model.job import Job, ReplicaGroup, RestartPolicy, RestartScope
 from pliant.model.state import RestartCause
 
 _SCOPES_WIDEST_FIRST = (RestartScope.ALL, RestartScope.REPLICA, RestartScope.POD)
@@ -57,13 +57,21 @@ def _find_restart_requests(context: Context) -> Iterator[RestartRequest]:
 def _find_control_restart(context: Context, replica: Replica) -> Iterator[RestartRequest]:
     """Yield the restart of the whole job if the replica that serves all others is lost, or if it is about to be lost.
 
-    Without it the others end, so their failures are not their own: they may be noticed before its own.
+    Without it the others end, so their failures are not their own: they may be noticed before its own. The others may
+    also say that they cannot use it any more.
     """
     is_gone = replica.state in (ReplicaState.TERMINATING, ReplicaState.DISRUPTED, ReplicaState.SUCCEEDED)
+    is_unusable = any(_is_told_unusable(replica.rank.group, failed) for failed in context.replicas.list_failed())
     is_endangered = replica.pod is not None and replica.pod.node_fault is not None
     has_failures = is_endangered and any(each is not replica for each in context.replicas.list_failed())
-    if is_gone or has_failures:
+    if is_gone or is_unusable or has_failures:
         yield RestartRequest(replica=replica, cause=RestartCause.DISRUPTION, scope=RestartScope.ALL)
+
+
+def _is_told_unusable(group: ReplicaGroup, failed: Replica) -> bool:
+    pod_exit = failed.pod.exit if failed.pod is not None else None
+    text = f"{pod_exit.message}\n{pod_exit.last_log_lines}" if pod_exit is not None else ""
+    return any(marker in text for marker in group.unusable_markers)
 
 
 def time_to_creation_timeout(context: Context) -> timedelta | None:
