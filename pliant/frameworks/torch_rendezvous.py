@@ -31,12 +31,21 @@ RENDEZVOUS_CONF: Mapping[str, str] = {
 _PROGRAM = """\
 import signal, sys
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-from torch.distributed import TCPStore
-port = int(sys.argv[1])
-store = TCPStore("localhost", port, is_master=True, wait_for_workers=False)
-print(f"rendezvous store: listening on port {port}", flush=True)
+try:
+    from torch.distributed import TCPStore
+except ImportError as error:
+    print(f"rendezvous store: not started, as this image is not for torchrun: {error}", flush=True)
+else:
+    port = int(sys.argv[1])
+    store = TCPStore("localhost", port, is_master=True, wait_for_workers=False)
+    print(f"rendezvous store: listening on port {port}", flush=True)
 signal.sigwait({signal.SIGTERM})
 """
+_LAUNCHER = (
+    'command -v "$0" >/dev/null && exec "$0" "$@"; '
+    'echo "rendezvous store: not started, as this image has no $0"; while :; do sleep 1; done'
+)
+"""A job whose image has no torch, or not even Python, does not use the store and must not fail because of it."""
 
 _OWN_RENDEZVOUS_OPTIONS = ("rdzv_host", "rdzv_backend", "standalone")
 _OWN_RENDEZVOUS_VARIABLES = frozenset({"PET_RDZV_ENDPOINT", "PET_RDZV_BACKEND", "PET_STANDALONE"})
@@ -55,7 +64,7 @@ class RendezvousStore:
 
 
 def build_store(port: int, python: str = "python3") -> RendezvousStore:
-    return RendezvousStore(command=(python, "-c", _PROGRAM, str(port)), port=port)
+    return RendezvousStore(command=("sh", "-c", _LAUNCHER, python, "-c", _PROGRAM, str(port)), port=port)
 
 
 def find_python(workers: ReplicaGroup) -> str:

@@ -156,14 +156,29 @@ def test_the_program_of_the_store_says_that_it_listens_and_exits_with_0_on_sigte
     (tmp_path / "torch" / "distributed.py").write_text(STUB_OF_TORCH)
     with socket.create_server(("localhost", 0)) as server:
         port = server.getsockname()[1]
-    _, *arguments = build_store(port).command
-    environ = {"PYTHONPATH": str(tmp_path)}
-    with subprocess.Popen([sys.executable, *arguments], env=environ, stdout=subprocess.PIPE, text=True) as process:
+    environ = {"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    command = build_store(port, sys.executable).command
+    with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == f"rendezvous store: listening on port {port}\n"
             socket.create_connection(("localhost", port), timeout=10).close()
             process.send_signal(signal.SIGTERM)
             assert process.wait(timeout=30) == 0
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(
+    ("python", "reason"),
+    [(sys.executable, "No module named 'torch'"), ("no-such-python", "this image has no no-such-python")],
+)
+def test_an_image_that_is_not_for_torchrun_keeps_the_job_running(python: str, reason: str) -> None:
+    command = build_store(23456, python).command
+    with subprocess.Popen(command, env={"PATH": "/usr/bin:/bin"}, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert reason in process.stdout.readline()
+            assert process.poll() is None
         finally:
             process.kill()
