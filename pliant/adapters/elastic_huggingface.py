@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments  # type: ignore[import-not-found]
 
 try:
     from pliant import elastic
@@ -36,7 +36,7 @@ class ElasticCallback(TrainerCallback):
 
 
 def _is_true_on_any_rank(value: bool, device: Any) -> bool:
-    import torch.distributed as dist
+    import torch.distributed as dist  # type: ignore[import-not-found]
     from torch import tensor
 
     if not (dist.is_available() and dist.is_initialized()):

@@ -13,8 +13,8 @@ import json
 import os
 from typing import Any
 
-import jax
-import numpy as np
+import jax  # type: ignore[import-not-found]
+import numpy as np  # type: ignore[import-not-found]
 
 try:
     from pliant import elastic

@@ -11,7 +11,7 @@ import os
 import socket
 from typing import Any
 
-import keras
+import keras  # type: ignore[import-not-found]
 
 try:
     from pliant import elastic

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch import Callback, LightningModule, Trainer  # type: ignore[import-not-found]
 
 try:
     from pliant import elastic

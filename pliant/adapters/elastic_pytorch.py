@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-import torch
+import torch  # type: ignore[import-not-found]
 
 try:
     from pliant import elastic
