@@ -12,6 +12,7 @@ from pliant.frameworks.torch_rendezvous import (
     find_python,
     format_rendezvous_conf,
     has_own_rendezvous,
+    may_start_torchrun,
 )
 from pliant.model.departures import PublishedMember
 from pliant.model.framework import Framework, Rank, Role
@@ -61,10 +62,13 @@ class PyTorch(Framework):
         return {"RANK": global_rank, "PET_NODE_RANK": global_rank}
 
     def control_group(self, job: Job) -> ReplicaGroup | None:
-        """Return the rendezvous store of an elastic job; none if the job is not elastic or has its own rendezvous."""
+        """Return the rendezvous store of an elastic job that uses torchrun and has no rendezvous of its own."""
         assignment = RoleAssignment(job, self)
         workers = _elastic_workers(assignment)
-        if workers is None or not job.may_have_rendezvous_store or has_own_rendezvous(workers, job.framework_options):
+        is_wanted = job.has_rendezvous_store
+        if workers is None or has_own_rendezvous(workers, job.framework_options):
+            return None
+        if not (may_start_torchrun(workers) if is_wanted is None else is_wanted):
             return None
         if len(replica_pod_name(job, STORE_GROUP, 0)) > MAX_HOST_NAME_CHARS:
             return None

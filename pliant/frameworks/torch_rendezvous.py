@@ -47,8 +47,9 @@ _LAUNCHER = (
 )
 """A job whose image has no torch, or not even Python, does not use the store and must not fail because of it."""
 
-_OWN_RENDEZVOUS_OPTIONS = ("rdzv_host", "rdzv_backend", "standalone")
+_OWN_RENDEZVOUS_OPTIONS = ("rdzv_host", "standalone")
 _OWN_RENDEZVOUS_VARIABLES = frozenset({"PET_RDZV_ENDPOINT", "PET_RDZV_BACKEND", "PET_STANDALONE"})
+_TORCHRUN = re.compile(r"\btorchrun\b|\btorch\.distributed\.(run|launch)\b|\baccelerate\b|\.sh\b")
 _PYTHON_PROGRAM = re.compile(r"python[0-9.]*|torchrun")
 _OWN_RENDEZVOUS_FLAGS = re.compile(
     r"--standalone\b|--rdzv[-_]backend[= ]+(?!c10d\b)|--rdzv[-_]endpoint[= ]+(?![\"']?\$[({]?PET_RDZV_ENDPOINT\b)"
@@ -79,13 +80,20 @@ def find_python(workers: ReplicaGroup) -> str:
 
 def has_own_rendezvous(workers: ReplicaGroup, options: Mapping[str, Any]) -> bool:
     """Return whether the user chose the rendezvous: in the options of the job, or for torchrun in the template."""
-    if any(options.get(name) for name in _OWN_RENDEZVOUS_OPTIONS):
+    has_other_backend = (options.get("rdzv_backend") or "c10d") != "c10d"
+    if has_other_backend or any(options.get(name) for name in _OWN_RENDEZVOUS_OPTIONS):
         return True
     return any(
         _OWN_RENDEZVOUS_VARIABLES & {str(variable.get("name")) for variable in container.get("env") or ()}
         or _OWN_RENDEZVOUS_FLAGS.search(_command_line(container))
         for container in nested_mapping(workers.template, "spec").get("containers") or ()
     )
+
+
+def may_start_torchrun(workers: ReplicaGroup) -> bool:
+    """Return whether a container starts torchrun, or a program that may do so: a shell script, or that of the image."""
+    command_lines = map(_command_line, nested_mapping(workers.template, "spec").get("containers") or ())
+    return any(not line or _TORCHRUN.search(line) for line in command_lines)
 
 
 def client_environment(options: Mapping[str, Any]) -> dict[str, str]:

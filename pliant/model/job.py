@@ -267,8 +267,8 @@ class Job:
     """The maximum number of restarts of all groups together."""
     checkpoint_grace: timedelta | None = None
     """How long a replica may take to save its state before it is deleted, if the user set it."""
-    may_have_rendezvous_store: bool = True
-    """Whether the operator may add a replica that hosts the rendezvous."""
+    has_rendezvous_store: bool | None = None
+    """Whether the operator adds a replica that hosts the rendezvous; None if that depends on the command."""
     publishes_membership: bool = False
     """Whether the replicas can learn who their peers are: a group is elastic, or the framework needs it."""
     has_membership_file: bool = False

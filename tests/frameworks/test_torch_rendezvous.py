@@ -25,14 +25,22 @@ class TCPStore:
 """
 
 
+def torchrun_job(elastic: dict[str, Any] | None = None, /, **sizes: int) -> Job:
+    """A job whose containers start torchrun."""
+    return with_container(torch_job(elastic, **sizes), command=["torchrun", "train.py"])
+
+
 def job_with_store(elastic: dict[str, Any] | None = None) -> Job:
-    job = torch_job(elastic or {}, Worker=3)
+    job = torchrun_job(elastic or {}, Worker=3)
     store = PyTorch().control_group(job)
     return job if store is None else replace(job, groups=(*job.groups, store))
 
 
 def job_with_container(**fields: Any) -> Job:
-    job = torch_job({}, Worker=2)
+    return with_container(torch_job({}, Worker=2), **{"command": ["torchrun", "train.py"], **fields})
+
+
+def with_container(job: Job, **fields: Any) -> Job:
     container = {**TEMPLATE["spec"]["containers"][0], **fields}
     template = {"spec": {"containers": [container]}}
     return replace(job, groups=tuple(replace(group, template=template) for group in job.groups))
@@ -79,7 +87,7 @@ def test_without_a_store_the_settings_are_those_of_torchrun() -> None:
 
 def test_the_store_listens_on_the_rendezvous_port() -> None:
     for elastic, port in (({"rdzvPort": 4000}, 4000), ({}, 23456)):
-        store = PyTorch().control_group(torch_job(elastic, Worker=2))
+        store = PyTorch().control_group(torchrun_job(elastic, Worker=2))
         assert store is not None
         [container] = store.template["spec"]["containers"]
         assert container["command"] == list(build_store(port).command)
@@ -111,17 +119,34 @@ def test_the_store_runs_with_the_python_of_the_workers(command: list[str], pytho
 
 
 def test_a_user_can_do_without_the_store() -> None:
-    job = replace(torch_job({}, Worker=2), may_have_rendezvous_store=False)
+    job = replace(torchrun_job({}, Worker=2), has_rendezvous_store=False)
     assert PyTorch().control_group(job) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "is_expected"),
+    [
+        ([], True),
+        (["python", "-m", "torch.distributed.run", "train.py"], True),
+        (["bash", "/workspace/train.sh"], True),
+        (["accelerate", "launch", "train.py"], True),
+        (["python", "train.py"], False),
+        (["sh", "-c", "sleep 600"], False),
+    ],
+)
+def test_only_jobs_that_may_start_torchrun_have_the_store(command: list[str], is_expected: bool) -> None:
+    job = job_with_container(command=command)
+    assert (PyTorch().control_group(job) is not None) is is_expected
+    assert PyTorch().control_group(replace(job, has_rendezvous_store=True)) is not None
 
 
 @pytest.mark.parametrize("policy", [{"rdzvHost": "bert-worker-0"}, {"rdzvBackend": "etcd"}, {"standalone": True}])
 def test_a_job_that_chose_its_rendezvous_has_no_store(policy: dict[str, Any]) -> None:
-    assert PyTorch().control_group(torch_job(policy, Worker=2)) is None
+    assert PyTorch().control_group(torchrun_job(policy, Worker=2)) is None
 
 
 def test_a_job_of_fixed_size_has_no_store() -> None:
-    assert PyTorch().control_group(torch_job(Master=1, Worker=2)) is None
+    assert PyTorch().control_group(torchrun_job(Master=1, Worker=2)) is None
 
 
 @pytest.mark.parametrize(

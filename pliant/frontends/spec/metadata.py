@@ -89,7 +89,9 @@ def job_fields_from_metadata(
         "owner": owner,
         "labels": metadata.labels if are_pods_queued else _without_queue_labels(metadata.labels),
         "checkpoint_grace": _parse_checkpoint_grace(metadata.annotations),
-        "may_have_rendezvous_store": _parse_flag(metadata.annotations, RENDEZVOUS_STORE_ANNOTATION, default=True),
+        "has_rendezvous_store": _parse_flag(metadata.annotations, RENDEZVOUS_STORE_ANNOTATION)
+        if RENDEZVOUS_STORE_ANNOTATION in metadata.annotations
+        else None,
         "has_membership_file": _parse_flag(metadata.annotations, MEMBERSHIP_FILE_ANNOTATION),
         "has_disruption_budget": _parse_flag(metadata.annotations, DISRUPTION_BUDGET_ANNOTATION),
         "workspace": metadata.annotations.get(WORKSPACE_ANNOTATION, ""),
@@ -109,8 +111,8 @@ def _parse_checkpoint_grace(annotations: Mapping[str, str]) -> timedelta | None:
     return timedelta(seconds=int(text))
 
 
-def _parse_flag(annotations: Mapping[str, str], name: str, *, default: bool = False) -> bool:
-    text = annotations.get(name, str(default)).strip().lower()
+def _parse_flag(annotations: Mapping[str, str], name: str) -> bool:
+    text = annotations.get(name, "false").strip().lower()
     if text not in ("true", "false"):
         raise InvalidSpec(f"metadata.annotations.{name}", f'must be "true" or "false", got {text[:40]!r}')
     return text == "true"
