@@ -41,10 +41,15 @@ def add_checkpoint_hook(spec: dict[str, Any], job: Job, group: ReplicaGroup) -> 
     if not any(_MOUNT in (container.get("volumeMounts") or ()) for container in spec["containers"]):
         return
     spec["volumes"] = [*(spec.get("volumes") or ()), _VOLUME]
-    needed = (job.effective_checkpoint_grace + TERMINATION_MARGIN).total_seconds()
-    configured = spec.get("terminationGracePeriodSeconds")
-    grace = DEFAULT_TERMINATION_GRACE_SECONDS if configured is None else configured
-    spec["terminationGracePeriodSeconds"] = max(int(needed), grace) if isinstance(grace, int) else grace
+    spec["terminationGracePeriodSeconds"] = _termination_grace(job, spec.get("terminationGracePeriodSeconds"))
+
+
+def _termination_grace(job: Job, configured: Any) -> Any:
+    """Return the grace period of a pod: the user may set a shorter one if the job leaves the time to save open."""
+    needed = int((job.effective_checkpoint_grace + TERMINATION_MARGIN).total_seconds())
+    if configured is None:
+        return max(needed, DEFAULT_TERMINATION_GRACE_SECONDS)
+    return max(needed, configured) if job.checkpoint_grace is not None and isinstance(configured, int) else configured
 
 
 def _with_hook(container: Mapping[str, Any], group: ReplicaGroup) -> Mapping[str, Any]:
