@@ -86,6 +86,8 @@ def _persist(context: Context, transition: Transition) -> PersistTransition:
         asked = departures.requested_message(state)
         events.append(EmitEvent(reason=departures.CHECKPOINT_REQUESTED_REASON, message=asked))
     after = _in_state(context, state)
+    if state.phase is JobPhase.RUNNING and (waiting := departures.waiting_message(after)) is not None:
+        state = replace(state, message=waiting)
     state = publish_membership(state, after.job, after.replicas.all)
     return PersistTransition(status=_status_update(context, state), events=tuple(events))
 
