@@ -22,7 +22,7 @@ def publish_membership(state: EngineState, job: Job, replicas: Sequence[Replica]
     """
     if not job.publishes_membership or _all_leave(replicas, state):
         return state
-    members = [replica for replica in replicas if _is_member(replica, state)]
+    members = [each for each in replicas if each.state is ReplicaState.RUNNING and has_ranks(each.rank.group)]
     indexes = {
         group.name: format_indexes(each.rank.index for each in members if each.rank.group is group)
         for group in job.groups
@@ -63,13 +63,6 @@ def has_ranks(group: ReplicaGroup) -> bool:
 
 def _rank_of(group: ReplicaGroup, index: int, state: EngineState) -> Rank:
     return Rank(group=group, index=index, attempt=0, member=state.group(group.name).members.get(index))
-
-
-def _is_member(replica: Replica, state: EngineState) -> bool:
-    if not has_ranks(replica.rank.group) or replica.state is not ReplicaState.RUNNING or replica.pod is None:
-        return False
-    departure = state.departures.get(replica.pod.uid)
-    return departure is None or departure.reason in KEPT_REASONS
 
 
 def _all_leave(replicas: Sequence[Replica], state: EngineState) -> bool:

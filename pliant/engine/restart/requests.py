@@ -23,7 +23,7 @@ class RestartRequest:
 
     @property
     def is_exempt_from_limit(self) -> bool:
-        if self.replica.is_disrupted_by_node or self.replica.rank.group.is_control:
+        if self.replica.is_disrupted_by_node:
             return True
         return self.cause is RestartCause.DISRUPTION and not self.replica.rank.group.restart_rule.counts_disruptions
 
