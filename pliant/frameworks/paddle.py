@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pliant.frameworks.role_assignment import RoleAssignment
+from pliant.model.departures import PublishedMember
 from pliant.model.framework import Framework, Rank, Role
 from pliant.model.job import EndPolicy, Job, Port, ReplicaGroup, ResizeMode
 
@@ -60,6 +61,14 @@ class Paddle(Framework):
         elastic = next((group for group in assignment.groups(TRAINER_ROLE) if _gets_size_bounds(group)), None)
         variables |= _elastic_environment(assignment, elastic) if elastic else _trainer_environment(assignment)
         return variables
+
+    def membership_files(self, job: Job, members: Sequence[PublishedMember]) -> Mapping[str, str]:
+        """Return the number of trainers for Paddle's elastic launcher, which gets size bounds otherwise."""
+        elastic = [each for each in RoleAssignment(job, self).groups(TRAINER_ROLE) if _gets_size_bounds(each)]
+        if not elastic or job.framework_options.get("fluid"):
+            return {}
+        trainers = {group.name for group in elastic}
+        return {"np": f"{sum(member.group in trainers for member in members)}\n"}
 
     def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
         """Return the identity of a replica; elastic trainers get their ranks at each rendezvous."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from pliant.engine.decide import decide
 from pliant.frameworks.mpi import Mpi
+from pliant.frameworks.paddle import Paddle
 from pliant.frameworks.pytorch import DeepSpeed
 from pliant.model.actions import Act, Action, CreatePod, PersistTransition, WriteMembershipFile
 from pliant.model.departures import PublishedMember
@@ -88,6 +89,13 @@ def test_horovod_discovers_the_members_that_stay() -> None:
         PublishedMember(name="worker-1", group="worker", index=1, rank=1, address="demo-worker-1.default"),
     ]
     assert Mpi().membership_files(job, members) == {"hosts": "demo-worker-1:1\n"}
+
+
+def test_elastic_paddle_reads_the_number_of_trainers() -> None:
+    trainers = make_group("trainer", 2, is_elastic=True, min_size=1, max_size=4)
+    members = [PublishedMember(name="trainer-0", group="trainer", index=0, rank=0, address="demo-trainer-0.default")]
+    assert Paddle().membership_files(make_job(trainers), members) == {"np": "1\n"}
+    assert Paddle().membership_files(make_job(make_group("trainer", 2)), members) == {}
 
 
 def test_deepspeed_reads_the_members_in_rank_order() -> None:
