@@ -57,9 +57,9 @@ def decide(  # noqa: PLR0913 - everything that a decision depends on
     """
     if job.is_deleting:
         return Act()  # the garbage collector deletes the dependents
-    spec = apply_framework(apply_master_defaults(job, config), framework)
+    spec = apply_framework(apply_master_defaults(job, config), framework, before)
     before = align_timers(before, clock) if before is not None else None
-    state = before or _initial_state(job, now, clock)
+    state = before or _initial_state(spec, now, clock)
     state = replace(state, observed_generation=spec.generation, accepted_spec=spec.accepted_spec)
     state = with_size_requests(spec, recommendations, state, now)
     state = raise_attempts_to_observed(spec, observed, state)
@@ -183,5 +183,11 @@ def _status_update(context: Context, state: EngineState) -> JobStatusUpdate:
 
 def _initial_state(job: Job, now: datetime, clock: ClockOffset | None) -> EngineState:
     has_job_service = bool(job.naming.job_service)
-    state = EngineState(phase=JobPhase.PENDING, started_at=now, has_job_service=has_job_service, clock_offset=clock)
+    state = EngineState(
+        phase=JobPhase.PENDING,
+        started_at=now,
+        has_job_service=has_job_service,
+        has_control_group=any(group.is_control for group in job.groups),
+        clock_offset=clock,
+    )
     return with_timeline_entry(state, now, str(JobPhase.PENDING), message(MessageReason.JOB_ACCEPTED))

@@ -20,14 +20,16 @@ from pliant.model.actions import WriteMembershipFile
 from pliant.model.framework import Framework
 from pliant.model.job import Job, ReplicaGroup
 from pliant.model.labels import job_labels, owner_references
-from pliant.model.state import EngineState
+from pliant.model.state import EngineState, JobPhase
 
 MEMBERSHIP_DIR, MEMBERSHIP_VOLUME = "/etc/pliant/membership", "pliant-membership"
 
 
-def apply_framework(job: Job, framework: Framework) -> Job:
+def apply_framework(job: Job, framework: Framework, before: EngineState | None) -> Job:
     """Return the job with what its framework needs: a control group, unless the user has a group of its name, and
-    the membership."""
+    the membership. An active job keeps the control group that it started with, or does without."""
+    if before is not None and before.phase is not JobPhase.SUSPENDED:
+        job = dataclasses.replace(job, has_rendezvous_store=before.has_control_group)
     group = framework.control_group(job)
     if group is not None and not any(each.name.lower() == group.name for each in job.groups):
         job = dataclasses.replace(job, groups=(*job.groups, group))

@@ -289,6 +289,8 @@ class EngineState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     accepted_spec: AcceptedSpec | None = None
     has_job_service: bool = False
     """Whether the replicas share one service. It never changes: replicas know the names of their peers."""
+    has_control_group: bool = False
+    """Whether the operator added a control group. It changes only while the job is suspended."""
     started_at: Timestamp
     first_running_at: Timestamp | None = None
     resumed_at: Timestamp | None = None

@@ -24,7 +24,7 @@ STORE = make_group(
 
 class WithStore(PlainFramework):
     def control_group(self, job: Job) -> ReplicaGroup | None:
-        return STORE
+        return None if job.has_rendezvous_store is False else STORE
 
 
 def elastic_job(clean: CleanPodPolicy = CleanPodPolicy.ALL) -> StoredJob:
@@ -103,6 +103,25 @@ def test_replicas_that_cannot_use_the_store_any_more_restart_with_it() -> None:
     assert job.state is not None
     assert job.state.restart_count == 0
     assert deleted(ask(job, *pods)) == ["demo-worker-0", "demo-worker-1", "demo-rendezvous-0"]
+
+
+def test_a_job_that_runs_without_a_store_does_not_get_one() -> None:
+    pods = make_pod(0), make_pod(1)
+    job = advanced(replace(elastic_job(), has_rendezvous_store=False), *pods)
+    decision = ask(replace(job, has_rendezvous_store=None), *pods)
+    assert isinstance(decision, Act)
+    assert decision.actions == ()
+
+
+def test_a_job_that_runs_with_a_store_keeps_it_until_it_is_suspended() -> None:
+    pods = make_pod(0), make_pod(1), store()
+    job = replace(running(), has_rendezvous_store=False)
+    assert deleted(ask(job, *pods)) == []
+    suspended = advanced(replace(job, is_suspended=True), *pods)
+    resumed = advanced(replace(suspended, is_suspended=False))
+    decision = ask(resumed)
+    assert isinstance(decision, Act)
+    assert [each.name for each in decision.actions if isinstance(each, CreatePod)] == ["demo-worker-0", "demo-worker-1"]
 
 
 def test_a_restart_of_all_replicas_keeps_the_store() -> None:

@@ -57,6 +57,7 @@ def resume_job(context: Context) -> Transition | None:
         message=resumed,
         groups=groups,
         resumed_at=context.now,
+        has_control_group=any(group.is_control for group in job.groups),
         uncounted_seconds_before=current.uncounted_seconds,
     )
     return make_transition(state, context.now, RESUMED_REASON, resumed, is_warning=False)
