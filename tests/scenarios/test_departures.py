@@ -1,4 +1,4 @@
-"""Programs that save their state before they leave: by resizes, suspensions, deletions and drains."""
+"""Replicas that save their state before they leave: by resizes, suspensions, deletions and drains."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from pliant.errors import TooManyRequests
 from pliant.kube.resources import NODES, PODS
 from pliant.model.labels import ACKNOWLEDGED_CHECKPOINT_ANNOTATION, EVICTION_LABEL
 from tests.cli.ordinary_user import ROOT
-from tests.scenarios.jobs import Manifest, group, job
+from tests.scenarios.conftest import rather_on_real
+from tests.scenarios.jobs import FOREVER, Manifest, group, job
+from tests.scenarios.nodes import paper_nodes
 from tests.scenarios.scene import Scene
 
 GRACE = 4
+# The program is a file of this machine, which the pods of a real cluster do not have.
+with_processes = pytest.mark.parametrize("ground", ["embedded"], indirect=True, scope="session")
 PROGRAM = f"""
 import sys, time
 sys.path.insert(0, {str(ROOT / "pliant")!r})
@@ -28,12 +32,6 @@ while True:
             job.leave()
     time.sleep(0.02)
 """
-
-
-@pytest.fixture(scope="session", params=["embedded"])
-def ground(request: pytest.FixtureRequest) -> str:
-    """The program is a file of this machine."""
-    return str(request.param)
 
 
 def training_job(name: str, size: int = 3, seconds: float = 0.3, **elastic: Any) -> Manifest:
@@ -76,6 +74,7 @@ def saves(pod: dict[str, Any]) -> int:
     return sum(str(state.get("message", "")).count("saved") for state in states)
 
 
+@with_processes
 async def test_replicas_that_a_resize_removes_have_saved_their_state(scene: Scene) -> None:
     await start(scene, training_job("t"))
     await scene.edit("t", {"spec": {"replicas": 1}}, subresource="scale")
@@ -87,6 +86,7 @@ async def test_replicas_that_a_resize_removes_have_saved_their_state(scene: Scen
     assert scene.status("t")["RestartCount"] == {"worker": 0}
 
 
+@with_processes
 async def test_a_suspended_job_has_saved_its_state(scene: Scene) -> None:
     await start(scene, training_job("t"))
     await scene.edit("t", {"spec": {"suspend": True}})
@@ -94,6 +94,7 @@ async def test_a_suspended_job_has_saved_its_state(scene: Scene) -> None:
     assert all(was_saved_before_deletion(scene, f"t-worker-{index}") for index in range(3))
 
 
+@with_processes
 async def test_who_takes_too_long_is_deleted_at_the_deadline(scene: Scene) -> None:
     await start(scene, training_job("t", seconds=60))
     await scene.edit("t", {"spec": {"replicas": 2}}, subresource="scale")
@@ -101,6 +102,7 @@ async def test_who_takes_too_long_is_deleted_at_the_deadline(scene: Scene) -> No
     assert not was_saved_before_deletion(scene, "t-worker-2")
 
 
+@with_processes
 async def test_a_pod_that_is_deleted_by_hand_saves_its_state_by_the_hook(scene: Scene) -> None:
     await start(scene, training_job("t", 1), 1)
     uid = scene.pods["t-worker-0"]["metadata"]["uid"]
@@ -112,6 +114,7 @@ async def test_a_pod_that_is_deleted_by_hand_saves_its_state_by_the_hook(scene: 
     assert max(saves(pod) for pod in history if pod["metadata"]["uid"] == uid) == 1
 
 
+@with_processes
 async def test_a_drain_waits_for_the_state(scene: Scene) -> None:
     await start(scene, training_job("t", 1, seconds=1, disruptionBudget=True), 1)
     node = scene.pods["t-worker-0"]["spec"]["nodeName"]
@@ -135,3 +138,33 @@ async def test_a_drain_waits_for_the_state(scene: Scene) -> None:
         assert await evict()
     finally:
         await scene.client.patch(NODES, None, node, {"spec": {"unschedulable": False}})
+
+
+async def acknowledge(scene: Scene, name: str, number: int) -> None:
+    """Do what the operator does when a replica acknowledges a request."""
+    annotations = {ACKNOWLEDGED_CHECKPOINT_ANNOTATION: str(number)}
+    await scene.client.patch(PODS, scene.namespace, name, {"metadata": {"annotations": annotations}})
+
+
+@rather_on_real
+async def test_the_steps_of_a_departure_are_in_the_status(scene: Scene) -> None:
+    async with paper_nodes(scene) as nodes:
+        worker = nodes.place(group(FOREVER, 3, minReplicas=1, maxReplicas=4))
+        await scene.submit(job("t", {"worker": worker}))
+        await scene.until_phase("t", "Running")
+        for index in range(3):
+            await acknowledge(scene, f"t-worker-{index}", 0)
+        await scene.until(lambda: all(acknowledged(pod) == 0 for pod in scene.pods.values()), "all announced")
+        await scene.edit("t", {"spec": {"replicas": 2}}, subresource="scale")
+        [departure] = await scene.until(lambda: departures(scene), "a departure")
+        assert (departure["index"], departure["request"], departure["reason"]) == (2, 1, "Resized")
+        assert scene.status("t")["pliant"]["membership"]["indexes"] == {"worker": "0-1"}
+        assert "deletionTimestamp" not in scene.pods["t-worker-2"]["metadata"]
+        await acknowledge(scene, "t-worker-2", 1)
+        await scene.until(lambda: set(scene.pods) == {"t-worker-0", "t-worker-1"}, "it gone")
+        await scene.until(lambda: not departures(scene), "no departure left")
+        assert [entry.reason for entry in scene.timeline("t")][-1] == "CheckpointEnded"
+
+
+def departures(scene: Scene) -> list[dict[str, Any]]:
+    return list(scene.status("t").get("pliant", {}).get("departures", {}).values())
