@@ -1,6 +1,6 @@
 """Measures how much of the time of workers counts in the end, while one of them is killed again and again.
 
-    python -m bench.goodput [--intervals 120 60 30 15] [--modes joining restarting] [--kills 6]
+    python -m bench.goodput [--intervals 120 60 30 15] [--modes joining restarting] [--kills 6] [--plot FILE.svg]
 
 Goodput is the number of worker-steps that count, divided by the number that all workers could have made in the
 elapsed time. Eight synthetic workers make steps of a fixed time in lockstep. In each interval, a random worker is
@@ -26,6 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import pliant
+from pliant.cli.output.charts.panels import ChartLine, ChartPanel
+from pliant.cli.output.charts.svg import render_svg
 
 ROOT = Path(__file__).parents[1]
 MARK = "PLIANT_BENCH_GOODPUT"
@@ -165,13 +167,31 @@ def estimate_by_hand(interval: float) -> float:
     return max(interval - lost, 0.0) / (interval + NOTICE_SECONDS)
 
 
+def draw(outcomes: list[Outcome], intervals: list[float]) -> str:
+    """Draw goodput over the interval between kills."""
+    measured = {
+        mode: sorted((each.interval, each.goodput) for each in outcomes if each.mode == mode)
+        for mode in dict.fromkeys(each.mode for each in outcomes)
+    }
+    measured["by hand (computed)"] = sorted((each, estimate_by_hand(each)) for each in intervals)
+    lines = tuple(
+        ChartLine(name=mode, times=[x for x, _ in points], values=[100 * y for _, y in points])
+        for mode, points in measured.items()
+    )
+    panel = ChartPanel(title="goodput", lines=lines, unit=" %", min_axis_max=100.0, is_stepped=False)
+    return render_svg([panel], "Goodput with a kill in every interval of this length", max(intervals))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--intervals", type=float, nargs="+", default=[120, 60, 30, 15])
     parser.add_argument("--modes", nargs="+", choices=["joining", "restarting"], default=["joining", "restarting"])
     parser.add_argument("--kills", type=int, default=6)
+    parser.add_argument("--plot", type=Path, help="SVG file to draw")
     args = parser.parse_args()
-    measure(args.modes, args.intervals, args.kills)
+    outcomes = measure(args.modes, args.intervals, args.kills)
+    if args.plot:
+        args.plot.write_text(draw(outcomes, args.intervals), encoding="utf-8")
     for interval in args.intervals:
         print(f"    by hand  a kill every {interval:>4g} s: goodput {estimate_by_hand(interval):.3f}  (computed)")
 

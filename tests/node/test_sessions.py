@@ -96,8 +96,9 @@ async def test_a_signal_reaches_a_session(agent: Node) -> None:
 
 async def test_a_container_that_ends_takes_its_sessions_along(agent: Node) -> None:
     main = await agent.agent.start_container(*MAIN, agent.command("sleep", "60"))
-    session = asyncio.create_task(run_container_command(agent.agent, MAIN, ["sleep", "60"], timeout=10))
-    await run_container_command(agent.agent, MAIN, ["true"], timeout=5)
+    session = asyncio.create_task(run_container_command(agent.agent, MAIN, ["sleep", "61"], timeout=10))
+    has_begun = "until grep -qsa '^sleep.61' /proc/[0-9]*/cmdline; do sleep 0.01; done"
+    await run_container_command(agent.agent, MAIN, ["sh", "-c", has_begun], timeout=5)
     agent.agent.signal_container(*MAIN, signal.SIGTERM)
     await main
     assert (await session).exit_code == 137
