@@ -19,6 +19,7 @@ from typing import Any
 import pliant
 from pliant.api.cluster import TemporaryCluster
 from pliant.api.job import JobHandle
+from pliant.engine.restart.restarts import STABLE_RUN
 
 TRAINER = Path(__file__).with_name("survival_trainer.py")
 PATIENCE = 120.0
@@ -147,6 +148,7 @@ def main() -> None:
             report(f"kill -9 {member}", training.survive(member, partial(training.kill, member), 2))
         report("kill -9 the store", training.survive("the store", lambda: training.kill("rendezvous-0"), 2))
         for number in range(args.kills):
+            time.sleep(STABLE_RUN.total_seconds())  # a replica that is lost earlier is replaced with backoff
             report(f"kill {number + 1} of worker-0", training.survive("a kill", lambda: training.kill("worker-0"), 2))
         print(training.job.why())
 
