@@ -88,7 +88,8 @@ def _persist(context: Context, transition: Transition) -> PersistTransition:
     after = _in_state(context, state)
     if state.phase is JobPhase.RUNNING and (waiting := departures.waiting_message(after)) is not None:
         state = replace(state, message=waiting)
-    state = publish_membership(state, after.job, after.replicas.all)
+    if after.spec.publishes_membership:
+        state = publish_membership(state, after.job, after.replicas.all)
     return PersistTransition(status=_status_update(context, state), events=tuple(events))
 
 
