@@ -25,7 +25,7 @@ from pliant.model.job import (
 from pliant.model.messages import NO_MESSAGE, Message, MessageReason, message
 from pliant.model.observed import Observed, ObservedPod, ObservedService, PodExit, PodPhase, ScaleRecommendation
 from pliant.model.operator_config import OperatorConfig
-from pliant.model.state import EngineState
+from pliant.model.state import ClockOffset, EngineState
 
 NOON = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 KEY = JobKey("default", "demo")
@@ -59,13 +59,16 @@ class Seen(Observed):
 
     config: OperatorConfig = field(default_factory=OperatorConfig)
     recommendations: Mapping[str, ScaleRecommendation] = field(default_factory=dict)
+    clock: ClockOffset | None = None
 
 
 def decide_stored(job: StoredJob, seen: Observed, framework: Framework, now: datetime) -> Decision:
     """Decide about a job with its stored state."""
     if not isinstance(seen, Seen):
         return decide(job, job.state, seen, framework, now)
-    return decide(job, job.state, seen, framework, now, config=seen.config, recommendations=seen.recommendations)
+    return decide(
+        job, job.state, seen, framework, now, config=seen.config, recommendations=seen.recommendations, clock=seen.clock
+    )
 
 
 def parse_stored(frontend: Frontend, raw: Mapping[str, Any]) -> StoredJob:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
+from pliant.model.departures import Departure
 from pliant.model.state import ClockOffset, EngineState, GroupState
 
 _MIN_JUMP_SECONDS = 1.0
@@ -36,6 +37,7 @@ def align_timers(state: EngineState, clock: ClockOffset | None) -> EngineState:
         work_done_since=_move(state.work_done_since, jump),
         phase_start=replace(phase_start, since=phase_start.since + jump) if phase_start is not None else None,
         plan_executions=plans,
+        departures={uid: _align_departure(each, jump) for uid, each in state.departures.items()},
         groups={name: _align_group(group, jump) for name, group in state.groups.items()},
     )
 
@@ -47,6 +49,15 @@ def _align_group(group: GroupState, jump: timedelta) -> GroupState:
         size_requests=requests,
         creation_stuck_since=_move(group.creation_stuck_since, jump),
         last_restart_at=_move(group.last_restart_at, jump),
+    )
+
+
+def _align_departure(departure: Departure, jump: timedelta) -> Departure:
+    return replace(
+        departure,
+        at=departure.at + jump,
+        deadline=departure.deadline + jump,
+        acknowledged_at=_move(departure.acknowledged_at, jump),
     )
 
 

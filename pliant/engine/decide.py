@@ -79,7 +79,7 @@ def _persist(context: Context, transition: Transition) -> PersistTransition:
     """Persist a transition, and with it the departures and the membership that follow from it."""
     event = EmitEvent(reason=transition.reason, message=transition.message, is_warning=transition.is_warning)
     state = transition.state
-    if any(map(departures.can_acknowledge, context.observed.pods)):
+    if state.departures or any(map(departures.can_acknowledge, context.observed.pods)):
         state = departures.record_departures(context, transition, list_deletions(_in_state(context, state)))
     events = [event]
     if state.checkpoint_requests > transition.state.checkpoint_requests:

@@ -21,6 +21,8 @@ from pliant.model.messages import Message, MessageReason, message
 from pliant.model.observed import Observed, ObservedPod, PodPhase
 from pliant.model.state import EngineState
 
+MAX_COUNTED_REQUEST = 10**9
+"""Requests of a job are far fewer; users can write any number into the annotation of an acknowledgement."""
 CHECKPOINT_REQUESTED_REASON, CHECKPOINT_ENDED_REASON = "CheckpointRequested", "CheckpointEnded"
 
 
@@ -74,7 +76,11 @@ def hold_departures(context: Context, actions: Iterable[Action]) -> tuple[Action
 
     As long as one of these needs to reach the others, services and the pods of control groups stay.
     """
-    held = {uid for uid, departure in context.state.departures.items() if is_open(departure, context.now)}
+    held = {
+        uid
+        for uid, departure in context.state.departures.items()
+        if departure.reason not in KEPT_REASONS and is_open(departure, context.now)
+    }
     running = {pod.uid for pod in context.observed.pods if can_acknowledge(pod)}
     held &= running
     if not held:
@@ -218,7 +224,8 @@ def _with_request(
     context: Context, state: EngineState, pods: Iterable[ObservedPod], reasons: Mapping[str, DepartureReason]
 ) -> EngineState:
     """Return the state with one more checkpoint request, to these replicas."""
-    request, now = state.checkpoint_requests + 1, context.now
+    asked, now = list(pods), context.now
+    request = max(state.checkpoint_requests, *map(_last_request_of, asked)) + 1
     requested = {
         pod.uid: Departure(
             request=request,
@@ -228,6 +235,15 @@ def _with_request(
             at=now,
             deadline=now + context.spec.effective_checkpoint_grace,
         )
-        for pod in pods
+        for pod in asked
     }
     return replace(state, departures={**state.departures, **requested}, checkpoint_requests=request)
+
+
+def _last_request_of(pod: ObservedPod) -> int:
+    """Return the latest request that a replica has acknowledged: it was counted in a status that is lost.
+
+    A larger number cannot be that of a request. Its replica is not waited for.
+    """
+    acknowledged = pod.acknowledged_checkpoint or 0
+    return acknowledged if acknowledged <= MAX_COUNTED_REQUEST else 0

@@ -11,7 +11,7 @@ from pliant.model.actions import CreatePod, CreateService, Decision, DeletePod, 
 from pliant.model.departures import DepartureReason, parse_indexes
 from pliant.model.job import CleanPodPolicy, ResizeMode, RestartScope
 from pliant.model.labels import REPLICA_GROUP_LABEL, REPLICA_INDEX_LABEL, replica_pod_name
-from pliant.model.observed import PodPhase
+from pliant.model.observed import ObservedPod, PodPhase
 from pliant.model.state import PHASE_TRANSITIONS, EngineState, JobPhase, RestartCause
 from tests.builders import NOON, PlainFramework, decide_stored
 from tests.engine.rulings import actions_of, event_of, intent_of, is_transition, stored_by, update_of, wait_of
@@ -136,11 +136,16 @@ def budgets_are_kept(world: World, decision: Decision) -> None:
 
 
 def disruptions_are_free(world: World, decision: Decision) -> None:
-    """Whoever was taken away by others is replaced without a charge and without a change of phase."""
+    """Whoever was taken away by others is replaced without a charge and without a change of phase.
+
+    Who serves all others takes them along: then all of them restart, without a charge.
+    """
     before, after = world.job.state, next(_after(decision), None)
     if before is None or after is None or not _is_about(decision, "Disrupted"):
         return
-    assert after.phase is before.phase
+    control = [group.name for group in world.job.groups if group.is_control]
+    takes_all = any(after.group(name).attempt > before.group(name).attempt for name in control)
+    assert after.phase is before.phase or (takes_all and after.phase is JobPhase.RESTARTING)
     assert after.restart_count == before.restart_count
     assert all(
         after.group(name).restarts_without_disruptions == memory.restarts_without_disruptions
@@ -272,14 +277,40 @@ def departures_are_awaited(world: World, decision: Decision) -> None:
         if not isinstance(action, DeletePod) or action.is_forced:
             continue
         pod = world.pods[action.name]
-        fault = world.fault_under(pod)
-        is_alive = pod.phase is PodPhase.RUNNING and not (fault is not None and fault.is_dead)
-        is_able = is_alive and pod.acknowledged_checkpoint is not None
-        if not is_able or action.reason not in (PodDeletionReason.REMOVED, PodDeletionReason.JOB_SUSPENDED):
+        if not _can_answer(world, pod) or action.reason not in (
+            PodDeletionReason.REMOVED,
+            PodDeletionReason.JOB_SUSPENDED,
+        ):
             continue
         departure = world.memory.departures.get(pod.uid)
         assert departure is not None, "it was not asked"
         assert (pod.acknowledged_checkpoint or 0) >= departure.request or world.now >= departure.deadline
+
+
+def who_serves_others_goes_last(world: World, decision: Decision) -> None:
+    """As long as a replica may save its state, it can use what serves all of them."""
+    able = {pod.uid for pod in world.pods.values() if _can_answer(world, pod)}
+    state = world.job.state
+    waiting = {
+        uid
+        for uid, each in (state.departures.items() if state is not None else ())
+        if each.reason is not DepartureReason.NODE_DRAINING and world.now < each.deadline
+        if uid in able and not _has_answered(world, uid, each.request)
+    }
+    control = {group.name for group in world.job.groups if group.is_control}
+    for action in actions_of(decision) if waiting else ():
+        if isinstance(action, DeletePod):
+            assert action.is_forced or world.pods[action.name].group not in control
+
+
+def _has_answered(world: World, uid: str, request: int) -> bool:
+    return any((pod.acknowledged_checkpoint or 0) >= request for pod in world.pods.values() if pod.uid == uid)
+
+
+def _can_answer(world: World, pod: ObservedPod) -> bool:
+    fault = world.fault_under(pod)
+    is_alive = pod.phase is PodPhase.RUNNING and not pod.is_terminating and not (fault is not None and fault.is_dead)
+    return is_alive and pod.acknowledged_checkpoint is not None
 
 
 def membership_is_published(world: World, decision: Decision) -> None:
@@ -303,6 +334,7 @@ def membership_is_published(world: World, decision: Decision) -> None:
 
 LAWS = (
     departures_are_awaited,
+    who_serves_others_goes_last,
     membership_is_published,
     only_those_on_dead_nodes_are_hurried,
     nobody_is_made_where_somebody_is,
@@ -354,6 +386,20 @@ def check_at_rest(world: World) -> None:
         assert set(world.services) <= set(world.pods)
     elif not state.phase.is_final:
         _check_places(world, state)
+        _check_departures(world, state)
+
+
+def _check_departures(world: World, state: EngineState) -> None:
+    """Nobody is about to leave any more, but those whose node is being drained; whoever runs is a member."""
+    pods = {pod.uid: pod for pod in world.pods.values()}
+    for uid, departure in state.departures.items():
+        assert departure.reason is DepartureReason.NODE_DRAINING
+        assert pods[uid].node in world.draining
+    if state.phase is not JobPhase.RUNNING or state.membership is None:
+        return
+    for group, ranges in state.membership.indexes.items():
+        running = {pod.index for pod in pods.values() if pod.group == group and pod.phase is PodPhase.RUNNING}
+        assert set(parse_indexes(ranges)) == running
 
 
 def _check_places(world: World, state: EngineState) -> None:

@@ -24,7 +24,7 @@ from pliant.model.state import JobPhase, SizeRequester
 from tests.builders import StoredJob, make_group, make_job
 from tests.depth import ENGINE_EXAMPLES
 from tests.engine.laws import check, check_at_rest
-from tests.engine.world import BRIEF, NODES, OVER, Ending, Obstacle, World
+from tests.engine.world import BRIEF, NODES, OVER, Check, Ending, Obstacle, World
 
 many = settings(max_examples=ENGINE_EXAMPLES)
 """More examples than for other properties: the laws are cheap to try, and bugs in the engine are expensive."""
@@ -32,6 +32,9 @@ many = settings(max_examples=ENGINE_EXAMPLES)
 History = list[tuple[str, int]]
 DAILY = ("all step", "all step", "all step", "step", "decide", "wait")
 """What happens on any day; the number of a decision says after how many writes it is cut off, if below 5."""
+
+STORE, LASTING_ATTEMPT = "store", 3
+"""The replica that serves all others, and from which attempt on it runs for ever."""
 
 policies = st.sampled_from(EndPolicy)
 ends = st.sampled_from((EndPolicy.ANY, EndPolicy.ALL))
@@ -96,6 +99,20 @@ def restarting_jobs(draw: st.DrawFn) -> StoredJob:
     return make_job(*(draw(restarting_groups(name)) for name in names))
 
 
+@st.composite
+def jobs_with_store(draw: st.DrawFn) -> StoredJob:
+    """Jobs with a replica that the framework adds, and that all others need."""
+    worker = draw(groups("worker", rules))
+    store = make_group(
+        STORE,
+        1,
+        is_control=True,
+        complete=EndPolicy.NONE,
+        restart=RestartRule(policy=RestartPolicy.ALWAYS, scope=RestartScope.ALL),
+    )
+    return make_job(worker, store, clean=draw(st.sampled_from(CleanPodPolicy)), is_fault_tolerant=draw(st.booleans()))
+
+
 def histories(*special: str, longest: int = 40) -> st.SearchStrategy[History]:
     """Daily life, in which something special happens now and then."""
     what = st.sampled_from((*DAILY, *special))
@@ -106,6 +123,8 @@ def scripted(script: list[int]) -> Ending:
     """Exit codes that depend on who ends and at which attempt, never on chance."""
 
     def ending(pod: ObservedPod) -> int:
+        if pod.group == STORE and pod.attempt >= LASTING_ATTEMPT:
+            return -1
         place = pod.index + (7 if pod.group == "ps" else 0)
         return script[(place + pod.attempt * 3) % len(script)]
 
@@ -123,7 +142,7 @@ def world_of(job: StoredJob, script: list[int], obstacles: set[int] | None = Non
     return World(job, scripted(script), obstacle=hindered(obstacles or set()), rules=operator, saves_state=True)
 
 
-def live(world: World, history: History) -> World:
+def live(world: World, history: History, check: Check = check) -> World:
     """Let a world go through some history, in which every decision may be cut off after any write."""
     for what, number in history:
         if what in MISCHIEF:
@@ -198,6 +217,20 @@ def _order(world: World, number: int) -> None:
         world.edit(end_request=EndRequest(phase=phase, message="ordered"))
 
 
+def _garble(world: World, number: int) -> None:
+    """Somebody writes a number of their own into the annotation of a pod, or deletes it."""
+    name = _chosen(world, number)
+    if name is not None:
+        known = (None, 0, number, 10**15)[number % 4]
+        world.pods[name] = replace(world.pods[name], acknowledged_checkpoint=known)
+
+
+def _lose_status(world: World, number: int) -> None:
+    """Somebody deletes the status: what it says is lost, but never the end of a job."""
+    if number == 12 and world.job.state is not None and world.memory.outcome is None:
+        world.forget()
+
+
 MISCHIEF: dict[str, Callable[[World, int], None]] = {
     "remove": _remove,
     "evict": _evict,
@@ -216,6 +249,9 @@ MISCHIEF: dict[str, Callable[[World, int], None]] = {
     "resume": lambda world, number: world.resume(),
     "order": _order,
     "clean": lambda world, number: world.edit(clean_pod_policy=list(CleanPodPolicy)[number % 3]),
+    "grace": lambda world, number: world.edit(checkpoint_grace=timedelta(seconds=number * number)),
+    "garble": _garble,
+    "lose status": _lose_status,
     "limit": lambda world, number: world.edit(time_limit=timedelta(seconds=10 * number)),
     "wait long": lambda world, number: world.pass_time(timedelta(seconds=15 * number)),
 }

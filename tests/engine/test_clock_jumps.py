@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 import pytest
+from hypothesis import given
 from msgspec.structs import replace
 
 from pliant.engine.clock import align_timers
@@ -15,6 +16,7 @@ from pliant.model.actions import Act, Decision, DeleteJob
 from pliant.model.observed import Observed, PodPhase
 from pliant.model.state import ClockOffset, EngineState, GroupState, JobPhase, PhaseStart, SizeRequest, SizeRequester
 from tests.builders import NOON, PlainFramework, StoredJob, make_job, make_pod, seeing
+from tests.engine.lives import History, codes_of_some_that_run_on, histories, jobs, live, world_of
 from tests.engine.rulings import RUNNING, actions_of, intent_of, is_transition, remembering, verdict_of, wait_of
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
@@ -122,3 +124,23 @@ def test_a_state_without_an_offset_takes_the_one_of_the_clock_and_keeps_its_time
     assert align_timers(RUNNING, BEFORE) == EngineState(**{
         **{name: getattr(RUNNING, name) for name in RUNNING.__struct_fields__}, "clock_offset": BEFORE
     })  # fmt: skip
+
+
+def traced(job: StoredJob, script: list[int], days: History, *, jumps: bool) -> list[object]:
+    """What is decided and what becomes of the pods, without times."""
+    world = world_of(job, script)
+    world.clock, trace = BEFORE, []
+    for what, number in days:
+        if what == "jump" and jumps:
+            world.jump(timedelta(hours=number - 6))
+        decision = world.decide()
+        trace.append(([(type(each), getattr(each, "name", "")) for each in actions_of(decision)], wait_of(decision)))
+        live(world, [(what, number)] if what != "jump" else [], check=lambda world, decision: None)
+    return [*trace, [(name, pod.phase, pod.uid) for name, pod in world.pods.items()], world.status_writes]
+
+
+@given(jobs(), codes_of_some_that_run_on, histories("scale", "suspend", "resume", "drain", "remove", "jump", "jump"))
+def test_whatever_happens_a_jump_of_the_clock_changes_no_decision(
+    job: StoredJob, script: list[int], days: History
+) -> None:
+    assert traced(job, script, days, jumps=True) == traced(job, script, days, jumps=False)

@@ -22,6 +22,7 @@ from tests.engine.lives import (
     come_to_rest,
     histories,
     jobs,
+    jobs_with_store,
     live,
     many,
     mend,
@@ -31,6 +32,7 @@ from tests.engine.lives import (
 from tests.engine.rulings import actions_of, update_of
 from tests.engine.world import World
 
+LEAVING = ("scale", "suspend", "resume", "drain", "order", "node", "remove", "grace", "garble", "lose status")
 any_jobs = st.one_of(jobs(), restarting_jobs())
 obstacles = st.sets(st.integers(0, 4), max_size=3)
 
@@ -69,8 +71,14 @@ def test_resizes_keep_the_laws(job: StoredJob, script: list[int], days: History)
 
 
 @many
-@given(any_jobs, codes_of_some_that_run_on, histories("scale", "suspend", "resume", "drain", "order", "node", "remove"))
+@given(any_jobs, codes_of_some_that_run_on, histories(*LEAVING))
 def test_departures_keep_the_laws(job: StoredJob, script: list[int], days: History) -> None:
+    come_to_rest(live(world_of(job, script), days))
+
+
+@many
+@given(jobs_with_store(), codes_of_some_that_run_on, histories(*LEAVING))
+def test_departures_beside_a_store_keep_the_laws(job: StoredJob, script: list[int], days: History) -> None:
     come_to_rest(live(world_of(job, script), days))
 
 

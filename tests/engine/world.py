@@ -40,7 +40,7 @@ from pliant.model.observed import (
 )
 from pliant.model.operator_config import OperatorConfig
 from pliant.model.scale_plans import PlanPhase, PlanStatus, ScalePlan
-from pliant.model.state import EngineState, GroupState, JobPhase, SizeAdvice, SizeRequester
+from pliant.model.state import ClockOffset, EngineState, GroupState, JobPhase, SizeAdvice, SizeRequester
 from tests.builders import NOON, PlainFramework, Seen, StoredJob, decide_stored
 
 Ending = Callable[[ObservedPod], int]
@@ -76,6 +76,8 @@ class World:
     """What is wrong with nodes; a fault that is not deadly concerns workers only, who have the devices."""
     saves_state: bool = False
     """Whether some replicas save their state on request."""
+    clock: ClockOffset | None = None
+    """The offset of the clock that `now` is read from."""
     draining: set[str] = field(default_factory=set)
     """Nodes that are cordoned."""
     wishes: dict[str, ScaleRecommendation] = field(default_factory=dict)
@@ -114,6 +116,7 @@ class World:
             services=dict(self.services),
             config=self.rules,
             recommendations=dict(self.wishes),
+            clock=self.clock,
             plans=tuple(sorted(self.plans.values(), key=lambda plan: (plan.created_at, plan.uid))),
         )
 
@@ -342,6 +345,20 @@ class World:
     def pass_time(self, span: timedelta) -> None:
         self.now += span
 
+    def jump(self, span: timedelta) -> None:
+        """Set the clock, with which all that was observed is told."""
+        assert self.clock is not None
+        self.now += span
+        self.clock = ClockOffset(boot_id=self.clock.boot_id, seconds=self.clock.seconds + span.total_seconds())
+        self.faults = {node: replace(fault, since=fault.since + span) for node, fault in self.faults.items()}
+        self.pods = {name: _moved(pod, span) for name, pod in self.pods.items()}
+
+    def forget(self) -> None:
+        """Somebody deletes the status of the job, and with it all that the engine remembers."""
+        self.edit(state=None)
+        self.created.clear()
+        self.done.clear()
+
     def settle(self, rounds: int = 400, until: JobPhase | None = None, check: Check | None = None) -> None:
         """Decide and step until nothing changes any more."""
         for _ in range(rounds):
@@ -363,3 +380,9 @@ class World:
     def settle_until(self, phase: JobPhase) -> None:
         """Decide and step until the job is in a phase."""
         self.settle(until=phase)
+
+
+def _moved(pod: ObservedPod, span: timedelta) -> ObservedPod:
+    started = pod.started_at + span if pod.started_at is not None else None
+    finished = pod.finished_at + span if pod.finished_at is not None else None
+    return replace(pod, started_at=started, finished_at=finished)
