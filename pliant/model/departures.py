@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Annotated
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 _Timestamp = Annotated[datetime, Meta(tz=True)]
 
@@ -40,6 +41,54 @@ class Departure(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="c
     at: _Timestamp
     deadline: _Timestamp
     acknowledged_at: _Timestamp | None = None
+
+
+class DepartureBatch(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The departures that differ only in their pods, as they are stored: thousands of replicas may leave together."""
+
+    request: int
+    reason: DepartureReason
+    group: str
+    at: _Timestamp
+    deadline: _Timestamp
+    acknowledged_at: _Timestamp | None = None
+    pods: dict[str, int]
+    """The index of each replica by the UID of its pod."""
+
+
+def batch_departures(departures: Mapping[str, Departure]) -> list[DepartureBatch]:
+    batches: dict[Departure, dict[str, int]] = {}
+    for uid, departure in departures.items():
+        batches.setdefault(replace(departure, index=0), {})[uid] = departure.index
+    return [
+        DepartureBatch(
+            request=common.request,
+            reason=common.reason,
+            group=common.group,
+            at=common.at,
+            deadline=common.deadline,
+            acknowledged_at=common.acknowledged_at,
+            pods=pods,
+        )
+        for common, pods in batches.items()
+    ]
+
+
+def split_batches(batches: Iterable[DepartureBatch]) -> dict[str, Departure]:
+    """Return the departures by the UID of their pod."""
+    return {
+        uid: Departure(
+            request=batch.request,
+            reason=batch.reason,
+            group=batch.group,
+            index=index,
+            at=batch.at,
+            deadline=batch.deadline,
+            acknowledged_at=batch.acknowledged_at,
+        )
+        for batch in batches
+        for uid, index in batch.pods.items()
+    }
 
 
 class PublishedMembership(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -398,8 +398,10 @@ def _check_departures(world: World, state: EngineState) -> None:
     if state.phase is not JobPhase.RUNNING or state.membership is None:
         return
     for group, ranges in state.membership.indexes.items():
-        running = {pod.index for pod in pods.values() if pod.group == group and pod.phase is PodPhase.RUNNING}
-        assert set(parse_indexes(ranges)) == running
+        running = [pod for pod in pods.values() if pod.group == group and pod.phase is PodPhase.RUNNING]
+        members = set(parse_indexes(ranges))
+        assert members <= {pod.index for pod in running}
+        assert members >= {pod.index for pod in running if world.fault_under(pod) is None}
 
 
 def _check_places(world: World, state: EngineState) -> None:

@@ -14,7 +14,7 @@ from pliant.model.job import RestartScope
 from pliant.model.observed import PodPhase
 from pliant.model.state import ClockOffset
 from tests.builders import NOON, PlainFramework, StoredJob, make_group, make_job, make_pod, restarting, seeing
-from tests.engine.rulings import actions_of, decided, intent_of, names
+from tests.engine.rulings import actions_of, decided, intent_of, names, stored_by
 from tests.engine.test_departures import after, departures_of, running_job, scaled, workers
 from tests.engine.world import World
 
@@ -122,3 +122,11 @@ def test_a_pod_that_takes_the_place_of_one_that_left_is_not_the_one_that_was_ask
     decision = decided(job, seeing(*pods), NOON + SECOND)
     assert names(decision, DeletePod) == []
     assert [each.request for each in intent_of(decision).departures.values()] == [2]
+
+
+def test_not_every_answer_is_a_write_of_its_own() -> None:
+    job = after(replace(running_job(), is_suspended=True), workers(0, 1, 2, 3))
+    some = decided(job, seeing(*workers(0, 1, knows=1), *workers(2, 3)), NOON + 0.5 * SECOND)
+    assert len(names(some, DeletePod)) == 2
+    assert stored_by(some) is None
+    assert stored_by(decided(job, seeing(*workers(0, 1, 2, 3, knows=1)), NOON + 0.5 * SECOND)) is not None

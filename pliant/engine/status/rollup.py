@@ -89,7 +89,10 @@ def _fields_written_at_once(state: EngineState) -> tuple[object, ...]:
     # and the pod of a member must not be created twice.
     requests = {name: each.size_requests for name, each in state.groups.items() if each.size_requests}
     members = {name: each.members for name, each in state.groups.items() if each.members}
-    return requests, members, state.plan_executions, state.departures
+    # Acknowledgements are in the pods, too: when thousands of replicas leave, not each of them is written by itself.
+    pending = {each.request for each in state.departures.values() if each.acknowledged_at is None}
+    checkpoints = {each.request: each.request in pending for each in state.departures.values()}
+    return requests, members, state.plan_executions, checkpoints
 
 
 def _compute_phase(replicas: Replicas, state: EngineState) -> JobPhase:

@@ -7,13 +7,17 @@ from datetime import datetime
 from typing import Any, TypeVar, cast, overload
 
 import msgspec
+from msgspec.structs import replace
 
 from pliant.errors import InvalidSpec
+from pliant.model.departures import DepartureBatch, batch_departures, split_batches
 from pliant.model.messages import NO_MESSAGE, Message, MessageReason, message
 from pliant.model.state import EngineState, JobPhase, TimelineEntry, Timestamp
 
 STATE_FIELD = "pliant"
 """The status field that holds the engine state."""
+DEPARTURES_FIELD = "departures"
+"""A list: servers track the fields of objects one by one, which would double the size of large jobs."""
 
 T = TypeVar("T")
 
@@ -34,7 +38,10 @@ def load_state(status: Mapping[str, Any]) -> EngineState | None:
     if not blob:
         return None
     try:
-        return msgspec.convert(blob, EngineState, str_keys=True)
+        fields = msgspec.convert(blob, dict[str, Any])
+        batches = msgspec.convert(fields.pop(DEPARTURES_FIELD, ()), list[DepartureBatch])
+        state = msgspec.convert(fields, EngineState, str_keys=True)
+        return replace(state, departures=split_batches(batches)) if batches else state
     except msgspec.ValidationError as error:
         advice = "if a newer version of Pliant wrote it, run that version; to restart the job, remove status.pliant"
         raise InvalidSpec(f"status.{STATE_FIELD}", f"cannot be decoded ({error}): {advice}") from None
@@ -42,7 +49,10 @@ def load_state(status: Mapping[str, Any]) -> EngineState | None:
 
 def dump_state(state: EngineState) -> dict[str, Any]:
     """Return the engine state as JSON data."""
-    return cast("dict[str, Any]", to_json_data(state))
+    data = cast("dict[str, Any]", to_json_data(replace(state, departures={})))
+    if state.departures:
+        data[DEPARTURES_FIELD] = to_json_data(batch_departures(state.departures))
+    return data
 
 
 def state_of_external_job(started_at: datetime | None) -> EngineState | None:
