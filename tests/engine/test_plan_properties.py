@@ -7,8 +7,10 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pliant.model.actions import Decision
 from pliant.model.operator_config import OperatorConfig
 from pliant.model.state import JobPhase
+from tests.engine.laws import departures_are_awaited, membership_is_published
 from tests.engine.mastered import MASTER, MASTER_POD, elastic_job, foreign, members, pod, watched, write
 from tests.engine.world import World
 
@@ -31,6 +33,8 @@ deeds = st.sampled_from(
         "edit",
         "foreign",
         "evict master",
+        "drain",
+        "grace",
         "wait",
     )
 )
@@ -75,18 +79,31 @@ def act(world: World, deed: str, number: int) -> None:  # noqa: C901 - a table o
             foreign(world, "worker", 100 + world.serial, rank=number)
         case "evict master" if MASTER_POD in world.pods:
             world.evict(MASTER_POD)
+        case "drain":
+            world.draining.symmetric_difference_update({"n1"})
+        case "grace":
+            world.edit(checkpoint_grace=timedelta(seconds=10 * number))
         case "wait":
             world.pass_time(timedelta(seconds=number * 7))
 
 
 def lived(uses_pliant_master: bool, days: list[tuple[str, int]]) -> World:
     job = elastic_job(watched("worker", 1), watched("ps"), uses_pliant_master=uses_pliant_master)
-    world = World(job=job, ending=lambda each: -1, rules=OperatorConfig(plan_timeout=timedelta(seconds=60)))
+    rules = OperatorConfig(plan_timeout=timedelta(seconds=60))
+    world = World(job=job, ending=lambda each: -1, rules=rules, saves_state=True)
     for deed, number in days:
         act(world, deed, number)
+        _check_departures(world, world.decide())
     world.faults.clear()
-    world.settle(rounds=1000)
+    world.draining.clear()
+    world.settle(rounds=1000, check=_check_departures)
+    assert not world.memory.departures
     return world
+
+
+def _check_departures(world: World, decision: Decision) -> None:
+    departures_are_awaited(world, decision)
+    membership_is_published(world, decision)
 
 
 @MANY
