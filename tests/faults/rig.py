@@ -26,6 +26,7 @@ from pliant.kube.transport.base import Reply, Request, Transport
 from pliant.model.labels import ATTEMPT_LABEL
 from pliant.model.operator_config import OperatorConfig
 from tests import virtual_time
+from tests.faults.saving_replicas import Delay, SavingReplicas
 from tests.faults.seam import Faulty, Mortal, Straggling
 from tests.faults.stand_in_node import Script, StandInNodes
 
@@ -50,6 +51,8 @@ class Scenario:
     rules: OperatorConfig = BRIEF
     autoscale: AutoscaleOptions | None = None
     """How sizes are planned, if they are."""
+    saves_after: Delay | None = None
+    """How long replicas take to save their state, if they can."""
 
 
 @dataclass(kw_only=True)
@@ -71,6 +74,8 @@ class Run:
     """How often each pod was made at each attempt."""
     late_writes: int = 0
     """Writes in the last third of the run, when nothing should happen any more."""
+    deleted_early: list[str] = field(default_factory=list)
+    """Replicas that were deleted before they had saved their state, or had the time to."""
 
 
 class Ledger(InProcessTransport):
@@ -127,7 +132,8 @@ async def _play(scenario: Scenario, mortal_over: Callable[[Transport], Mortal]) 
         await client.create(JOBS, "default", _manifest(scenario.spec))
         stand_in = StandInNodes(client, scenario.script)
         await stand_in.register()
-        node = asyncio.create_task(stand_in.run())
+        saving = SavingReplicas(client, JOBS, scenario.saves_after) if scenario.saves_after else None
+        node = asyncio.create_task(_run_nodes(stand_in, saving))
         user = asyncio.create_task(scenario.user(client)) if scenario.user else None
         mortal = mortal_over(ledger)
         operators = asyncio.create_task(_operators(mortal, ledger, clock, scenario))
@@ -139,7 +145,20 @@ async def _play(scenario: Scenario, mortal_over: Callable[[Transport], Mortal]) 
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-        return Run(end=end, writes=mortal.writes, made=ledger.made, late_writes=ledger.late_writes)
+        return Run(
+            end=end,
+            writes=mortal.writes,
+            made=ledger.made,
+            late_writes=ledger.late_writes,
+            deleted_early=saving.deleted_early if saving is not None else [],
+        )
+
+
+async def _run_nodes(nodes: StandInNodes, saving: SavingReplicas | None) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(nodes.run())
+        if saving is not None:
+            tasks.create_task(saving.run())
 
 
 async def _operators(mortal: Mortal, ledger: Ledger, clock: virtual_time.VirtualClock, scenario: Scenario) -> None:

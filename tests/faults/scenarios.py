@@ -103,6 +103,22 @@ SCENARIOS: dict[str, Scenario] = {
         script=all_end_with(FOR_EVER),
         user=lambda client: edit_to(client, 2, after=12.0),
     ),
+    "replicas save their state before they leave": Scenario(
+        spec={
+            "replicaSpecs": {"worker": group(4, minReplicas=1, maxReplicas=4)},
+            "elastic": {"checkpointGrace": 4, "disruptionBudget": True},
+        },
+        script=all_end_with(FOR_EVER),
+        user=lambda client: in_turn(
+            scale_to(client, 2, after=6.0),
+            scale_to(client, 4, after=8.0),
+            scale_to(client, 3, after=6.0),
+            scale_to(client, 4, after=0.5),
+            suspend(client, True, after=6.0),
+            suspend(client, False, after=2.5),
+        ),
+        saves_after=lambda index: (0.0, 1.0, None, 2.0)[index],
+    ),
     "deleted while running": Scenario(
         spec={"replicaSpecs": {"worker": group()}},
         script=all_end_with(FOR_EVER),

@@ -24,6 +24,7 @@ def assert_within_limits(scenario: Scenario, run: Run) -> None:
 
 def assert_sound(run: Run, undisturbed: Run, what: str) -> None:
     assert run.end == undisturbed.end, what
+    assert run.deleted_early == [], f"{what}: deleted before the state was saved"
     assert run.late_writes == 0, f"{what}: still writing when everything is at rest"
 
 
@@ -33,6 +34,7 @@ def test_the_end_is_the_same_wherever_the_operator_dies(name: str) -> None:
     undisturbed = play(scenario)
     assert undisturbed.writes > 3
     assert undisturbed.late_writes == 0
+    assert undisturbed.deleted_early == []
     assert_within_limits(scenario, undisturbed)
     moments = product(range(1, undisturbed.writes + 1), (False, True))
     for write, is_sent in sample(moments, 3, f"crash {name}"):

@@ -16,6 +16,7 @@ CHOSEN = (
     "restarts until the budget is spent",
     "a node is lost and everybody restarted",
     "suspended and resumed",
+    "replicas save their state before they leave",
 )
 
 
@@ -29,4 +30,5 @@ def test_the_end_is_the_same_whichever_write_goes_wrong(name: str, fault: str) -
         what = f"{fault} at write {write} of {undisturbed.writes}"
         assert run.end == undisturbed.end, what
         assert run.late_writes == 0, what
+        assert run.deleted_early == [], what
         assert run.made == undisturbed.made, what
