@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from pliant.engine.context import Context
 from pliant.engine.members import has_ranks, list_members
+from pliant.engine.pods.checkpoint_hook import free_volume_name
 from pliant.model.actions import WriteMembershipFile
 from pliant.model.framework import Framework
 from pliant.model.job import Job, ReplicaGroup
@@ -84,9 +85,10 @@ def add_membership_file(spec: dict[str, Any], job: Job, group: ReplicaGroup) -> 
     """Mount the files into a pod; it may start before they exist."""
     if not job.has_membership_file or not has_ranks(group) or not spec.get("containers"):
         return
+    volume = free_volume_name(MEMBERSHIP_VOLUME, spec)
     config_map = {"name": membership_file_name(job), "optional": True}
-    spec["volumes"] = [*(spec.get("volumes") or ()), {"name": MEMBERSHIP_VOLUME, "configMap": config_map}]
-    mount = {"name": MEMBERSHIP_VOLUME, "mountPath": MEMBERSHIP_DIR, "readOnly": True}
+    spec["volumes"] = [*(spec.get("volumes") or ()), {"name": volume, "configMap": config_map}]
+    mount = {"name": volume, "mountPath": MEMBERSHIP_DIR, "readOnly": True}
     spec["containers"] = [
         {**container, "volumeMounts": [*(container.get("volumeMounts") or ()), mount]}
         for container in spec["containers"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -21,8 +21,8 @@ _SCRIPT = (
     "until [ -e checkpoint-done ]; do sleep 0.1 || sleep 1; done"
 )
 _HOOK: Mapping[str, Any] = {"exec": {"command": ["sh", "-c", _SCRIPT]}}
-_VOLUME: Mapping[str, Any] = {"name": SIGNAL_VOLUME, "emptyDir": {}}
-_MOUNT: Mapping[str, Any] = {"name": SIGNAL_VOLUME, "mountPath": SIGNAL_DIR}
+_PARENT_DIRS = ("/var/run", "/var", "/run")  # /var/run is a link to /run in most images
+_READ_ONLY_SOURCES = frozenset({"configMap", "secret", "projected", "downwardAPI", "image"})
 
 
 def add_checkpoint_hook(spec: dict[str, Any], job: Job, group: ReplicaGroup) -> None:
@@ -37,10 +37,16 @@ def add_checkpoint_hook(spec: dict[str, Any], job: Job, group: ReplicaGroup) -> 
         or not spec.get("containers")
     ):
         return
-    spec["containers"] = [_with_hook(container, group) for container in spec["containers"]]
-    if not any(_MOUNT in (container.get("volumeMounts") or ()) for container in spec["containers"]):
+    volumes, before = spec.get("volumes") or (), spec["containers"]
+    name = free_volume_name(SIGNAL_VOLUME, spec)
+    read_only = {volume.get("name") for volume in volumes if _READ_ONLY_SOURCES & {*volume}}
+    spec["containers"] = [
+        _with_hook(container, name) if _can_have_hook(container, group, read_only) else container
+        for container in before
+    ]
+    if spec["containers"] == before:
         return
-    spec["volumes"] = [*(spec.get("volumes") or ()), _VOLUME]
+    spec["volumes"] = [*volumes, {"name": name, "emptyDir": {}}]
     spec["terminationGracePeriodSeconds"] = _termination_grace(job, spec.get("terminationGracePeriodSeconds"))
 
 
@@ -52,10 +58,33 @@ def _termination_grace(job: Job, configured: Any) -> Any:
     return max(needed, configured) if job.checkpoint_grace is not None and isinstance(configured, int) else configured
 
 
-def _with_hook(container: Mapping[str, Any], group: ReplicaGroup) -> Mapping[str, Any]:
-    lifecycle, mounts = container.get("lifecycle") or {}, container.get("volumeMounts") or ()
-    is_main = not group.main_containers or container.get("name") in group.main_containers
-    has_mount = any((mount.get("mountPath") or "").rstrip("/") == SIGNAL_DIR for mount in mounts)
-    if not is_main or lifecycle.get("preStop") or has_mount:
-        return container
-    return {**container, "lifecycle": {**lifecycle, "preStop": _HOOK}, "volumeMounts": [*mounts, _MOUNT]}
+def free_volume_name(name: str, spec: Mapping[str, Any]) -> str:
+    """Return the name, with a suffix if the pod has another volume of that name."""
+    used = {volume.get("name") for volume in spec.get("volumes") or () if isinstance(volume, Mapping)}
+    while name in used:
+        name += "-0"
+    return name
+
+
+def _can_have_hook(container: Mapping[str, Any], group: ReplicaGroup, read_only_volumes: Collection[Any]) -> bool:
+    """Return whether a container of the program has no such hook, and a place for the files.
+
+    A container cannot be created if the directory must first be made in a volume that is read-only.
+    """
+    if group.main_containers and container.get("name") not in group.main_containers:
+        return False
+    if (container.get("lifecycle") or {}).get("preStop"):
+        return False
+    mounts = {(mount.get("mountPath") or "").rstrip("/"): mount for mount in container.get("volumeMounts") or ()}
+    parents = [mounts[path] for path in _PARENT_DIRS if path in mounts]
+    is_read_only = any(mount.get("readOnly") or mount.get("name") in read_only_volumes for mount in parents)
+    return not (is_read_only or {SIGNAL_DIR, "/run/pliant"} & mounts.keys())
+
+
+def _with_hook(container: Mapping[str, Any], volume: str) -> Mapping[str, Any]:
+    mount = {"name": volume, "mountPath": SIGNAL_DIR}
+    return {
+        **container,
+        "lifecycle": {**(container.get("lifecycle") or {}), "preStop": _HOOK},
+        "volumeMounts": [*(container.get("volumeMounts") or ()), mount],
+    }
