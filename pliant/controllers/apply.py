@@ -11,13 +11,13 @@ from typing import Any, NamedTuple, assert_never
 from pliant.controllers.events import EventRecorder
 from pliant.controllers.large_jobs import Wave
 from pliant.controllers.membership.files import MembershipFiles
-from pliant.controllers.owned_objects import NameConflict, OwnedObjects, create_config_map
+from pliant.controllers.owned_objects import NameConflict, OwnedObjects, create_config_map, create_or_get
 from pliant.controllers.rbac.master_access import MasterAccessMissing, check_master_access, grant_master_access
 from pliant.controllers.scale_plans import ScalePlanStore
-from pliant.errors import AlreadyExists, BadRequest, Conflict, Forbidden, Invalid, NotFound, PliantError, RetryLater
+from pliant.errors import BadRequest, Conflict, Forbidden, Invalid, NotFound, PliantError, RetryLater
 from pliant.kube.cache.store import ObjectStore
 from pliant.kube.client import KubeClient
-from pliant.kube.objects import Pod, Service
+from pliant.kube.objects import DisruptionBudget, Pod, Service
 from pliant.kube.resources import POD_DISRUPTION_BUDGETS, PODS, SERVICES, Resource
 from pliant.kube.transport.write_flows import WriteFlow
 from pliant.kube.transport.write_limiter import MAX_WRITES_IN_FLIGHT
@@ -47,8 +47,8 @@ REPORTED_CREATE_ERRORS = (BadRequest, Forbidden, Invalid, RetryLater)  # errors 
 MAX_RELEASED_AGE = timedelta(minutes=1)
 """How old an object may be that a job deletes because others of its names are taken."""
 
-PREREQUISITE_ACTIONS = CreateConfigMap | CreateService | GrantMasterAccess | CheckMasterAccess
-"""What a pod needs when it starts."""
+PREREQUISITE_ACTIONS = CreateConfigMap | CreateService | CreateDisruptionBudget | GrantMasterAccess | CheckMasterAccess
+"""What is created before the pods: what they need when they start, and what is created only with pods."""
 KEYS_UNAVAILABLE = (
     "the operator has no secret to derive the keys of the job from (its log says why): "
     "reapply the output of `pliant install`, which grants the missing permissions"
@@ -154,7 +154,9 @@ class ActionApplier:
             case CreateConfigMap(manifest=manifest):
                 client = self._client.for_flow(WriteFlow(*job.key), check_current=wave.check_current)
                 await create_config_map(client, job, manifest)
-            case WriteMembershipFile() | CreateDisruptionBudget() | AllowEviction():
+            case CreateDisruptionBudget(manifest=manifest):
+                await self._create_disruption_budget(job, manifest)
+            case WriteMembershipFile() | AllowEviction():
                 await self._apply_elasticity(job, action)
             case DeletePod():
                 await self._delete_pod(job, action)
@@ -171,24 +173,23 @@ class ActionApplier:
             case _:
                 assert_never(action)
 
-    async def _apply_elasticity(
-        self, job: Job, action: WriteMembershipFile | CreateDisruptionBudget | AllowEviction
-    ) -> None:
+    async def _apply_elasticity(self, job: Job, action: WriteMembershipFile | AllowEviction) -> None:
         match action:
             case WriteMembershipFile(manifest=manifest):
                 await self._membership_files.write(job, manifest)
-            case CreateDisruptionBudget(manifest=manifest):
-                await self._create_disruption_budget(job, manifest)
             case AllowEviction(name=name, uid=uid):
                 await self._pods.add_labels(job, name, uid, {EVICTION_LABEL: EVICTION_ALLOWED})
 
     async def _create_disruption_budget(self, job: Job, manifest: Mapping[str, Any]) -> None:
-        """Create the disruption budget of a job. The job runs without it if the operator may not create it."""
+        """Create the disruption budget of a job; raise RetryLater while that of an earlier job is being deleted.
+
+        The job runs without it if the operator may not create it, or if somebody else has one of that name.
+        """
         client = self._client.for_flow(WriteFlow(*job.key))
         try:
-            await client.create(POD_DISRUPTION_BUDGETS, job.key.namespace, manifest)
-        except AlreadyExists:
-            pass
+            await create_or_get(client, POD_DISRUPTION_BUDGETS, DisruptionBudget, job, manifest)
+        except NameConflict as conflict:
+            self._warn(job, conflict.message)
         except (Forbidden, Invalid) as error:
             self._warn(job, message(MessageReason.FAILED_CREATE, object=manifest["metadata"]["name"], error=str(error)))
 

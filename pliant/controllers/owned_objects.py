@@ -13,7 +13,7 @@ from pliant.controllers.object_differences import find_difference
 from pliant.errors import AlreadyExists, Conflict, NotFound, RetryLater
 from pliant.kube.cache.store import ObjectStore
 from pliant.kube.client import KubeClient
-from pliant.kube.objects import ConfigMap, ObjectMeta, OwnerReference, Pod, Service
+from pliant.kube.objects import ConfigMap, DisruptionBudget, ObjectMeta, OwnerReference, Pod, Service
 from pliant.kube.resources import CONFIG_MAPS, PODS, Resource
 from pliant.kube.transport.write_flows import WriteFlow
 from pliant.model.job import Job, JobKey
@@ -21,7 +21,7 @@ from pliant.model.labels import JOB_NAME_LABEL, MANAGED_BY_LABEL, MANAGED_BY_VAL
 from pliant.model.messages import Message, MessageReason, message
 
 T = TypeVar("T", bound=Pod | Service)
-U = TypeVar("U", bound=Pod | Service | ConfigMap)
+U = TypeVar("U", bound=Pod | Service | ConfigMap | DisruptionBudget)
 
 OWNER_UID_INDEX = "owner"  # the index of pods and services by owner uid
 UNOWNED_INDEX = "unowned"  # the index of pods without an owner by the name of the job that created them

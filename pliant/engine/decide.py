@@ -22,6 +22,7 @@ from pliant.engine.plans.membership import with_synced_members
 from pliant.engine.plans.plan_status import fail_open_plans, sync_plans
 from pliant.engine.pod_sync import delete_obsolete, sync_active_pods
 from pliant.engine.pods.deletion import list_stuck_terminating_pods, time_to_lost_or_stuck_pod
+from pliant.engine.pods.disruption_budget import allow_evictions
 from pliant.engine.pods.replicas import raise_attempts_to_observed
 from pliant.engine.rules import next_transition, times_to_next_rule
 from pliant.engine.sizing import with_size_requests
@@ -159,7 +160,11 @@ def _clean_up(context: Context) -> Act:
     # Clients that wait for a condition require that it holds for the current spec.
     is_edited = before is not None and 0 < before.observed_generation < context.state.observed_generation
     return Act(
-        actions=(*finish.delete_leftover_objects(context), *plans.actions),
+        actions=(
+            *finish.delete_leftover_objects(context),
+            *allow_evictions(context, context.replicas.all),
+            *plans.actions,
+        ),
         status=_status_update(context, context.state) if is_edited else None,
         plan_statuses=plans.statuses,
         requeue_after=shortest_wait(left, _time_to_pod_deadline(context), plans.requeue_after),

@@ -152,6 +152,10 @@ class ConfigMap(_ObjectPart, frozen=True):
     data: dict[str, str] = {}
 
 
+class DisruptionBudget(_ObjectPart, frozen=True):
+    metadata: ObjectMeta
+
+
 class Taint(_ObjectPart, frozen=True):
     key: str
     effect: str = ""

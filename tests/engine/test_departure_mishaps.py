@@ -9,13 +9,13 @@ import pytest
 from msgspec.structs import replace as with_fields
 
 from pliant.engine.decide import decide
-from pliant.model.actions import DeletePod
-from pliant.model.job import RestartScope
+from pliant.model.actions import AllowEviction, DeletePod
+from pliant.model.job import CleanPodPolicy, EndPolicy, RestartScope
 from pliant.model.observed import PodPhase
-from pliant.model.state import ClockOffset
+from pliant.model.state import ClockOffset, JobPhase
 from tests.builders import NOON, PlainFramework, StoredJob, make_group, make_job, make_pod, restarting, seeing
 from tests.engine.rulings import actions_of, decided, intent_of, names, stored_by
-from tests.engine.test_departures import after, departures_of, running_job, scaled, workers
+from tests.engine.test_departures import after, departures_of, protected, running_job, scaled, workers
 from tests.engine.world import World
 
 SECOND, HOUR = timedelta(seconds=1), timedelta(hours=1)
@@ -122,6 +122,17 @@ def test_a_pod_that_takes_the_place_of_one_that_left_is_not_the_one_that_was_ask
     decision = decided(job, seeing(*pods), NOON + SECOND)
     assert names(decision, DeletePod) == []
     assert [each.request for each in intent_of(decision).departures.values()] == [2]
+
+
+def test_a_drain_is_not_held_for_servers_that_run_on_when_the_job_has_ended() -> None:
+    group = make_group(size=3, complete=EndPolicy.ANY)
+    world = World(make_job(group, clean=CleanPodPolicy.NONE, has_disruption_budget=True), lambda pod: -1)
+    world.settle()
+    pods = [make_pod(0, PodPhase.SUCCEEDED, code=0), *protected(1, 2)]
+    job = after(world.job, pods, SECOND)
+    assert job.state is not None
+    assert job.state.phase is JobPhase.SUCCEED
+    assert names(decided(job, seeing(*pods), NOON + SECOND), AllowEviction) == ["demo-worker-1", "demo-worker-2"]
 
 
 def test_not_every_answer_is_a_write_of_its_own() -> None:

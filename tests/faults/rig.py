@@ -21,7 +21,7 @@ from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.storage.store import Store
 from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
 from pliant.kube.client import KubeClient
-from pliant.kube.resources import CRDS, PODS, SERVICES, Resource
+from pliant.kube.resources import CRDS, POD_DISRUPTION_BUDGETS, PODS, SERVICES, Resource
 from pliant.kube.transport.base import Reply, Request, Transport
 from pliant.model.labels import ATTEMPT_LABEL
 from pliant.model.operator_config import OperatorConfig
@@ -62,6 +62,7 @@ class End:
     job: dict[str, Any] | None
     pods: dict[str, str]
     services: list[str]
+    budgets: list[str] = field(default_factory=list)
 
 
 @dataclass(kw_only=True)
@@ -189,6 +190,7 @@ async def _end(client: KubeClient) -> End:
     jobs = (await client.list(JOBS, "default")).items
     pods = (await client.list(PODS, "default")).items
     services = (await client.list(SERVICES, "default")).items
+    budgets = (await client.list(POD_DISRUPTION_BUDGETS, "default")).items
     return End(
         job=_essence(jobs[0].get("status") or {}) if jobs else None,
         pods={
@@ -196,6 +198,7 @@ async def _end(client: KubeClient) -> End:
             for pod in pods
         },
         services=sorted(service["metadata"]["name"] for service in services),
+        budgets=[budget["metadata"]["name"] for budget in budgets],
     )
 
 

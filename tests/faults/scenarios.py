@@ -110,14 +110,17 @@ SCENARIOS: dict[str, Scenario] = {
         },
         script=all_end_with(FOR_EVER),
         user=lambda client: in_turn(
-            scale_to(client, 2, after=6.0),
-            scale_to(client, 4, after=8.0),
-            scale_to(client, 3, after=6.0),
-            scale_to(client, 4, after=0.5),
-            suspend(client, True, after=6.0),
-            suspend(client, False, after=2.5),
+            scale_to(client, 2, after=6.0), scale_to(client, 3, after=8.0), scale_to(client, 2, after=6.0)
         ),
         saves_after=lambda index: (0.0, 1.0, None, 2.0)[index],
+    ),
+    "replicas save their state before they are suspended": Scenario(
+        spec={"replicaSpecs": {"worker": group(3, minReplicas=1, maxReplicas=3)}, "elastic": {"checkpointGrace": 4}},
+        script=all_end_with(FOR_EVER),
+        user=lambda client: in_turn(
+            scale_to(client, 2, after=6.0), suspend(client, True, after=1.0), suspend(client, False, after=2.0)
+        ),
+        saves_after=lambda index: (0.0, 2.0, None)[index],
     ),
     "deleted while running": Scenario(
         spec={"replicaSpecs": {"worker": group()}},

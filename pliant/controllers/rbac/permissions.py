@@ -98,7 +98,9 @@ def _replica_permissions() -> Iterator[Permission]:
         yield replace(_permission(resource, ("patch",), PATCH_PURPOSE), is_optional=True)
     yield _permission(CONFIG_MAPS, ("create", "get"), "to pass environments that exceed pod limits")
     yield _permission(CONFIG_MAPS, ("patch",), "to pass the membership of elastic jobs as files")
-    budgets = _permission(POD_DISRUPTION_BUDGETS, ("create",), "to hold drains until replicas have saved their state")
+    budgets = _permission(
+        POD_DISRUPTION_BUDGETS, ("create", "get"), "to hold drains until replicas have saved their state"
+    )
     yield replace(budgets, is_optional=True)
     yield _permission(EVENTS_RESOURCE, ("create", "get", "patch"), "to emit events")
 

@@ -35,11 +35,15 @@ def create_disruption_budget(job: Job) -> CreateDisruptionBudget:
 
 
 def allow_evictions(context: Context, replicas: tuple[Replica, ...]) -> Iterator[AllowEviction]:
-    """Yield the replicas of draining nodes that may be evicted: they have saved their state, or cannot."""
+    """Yield the replicas of draining nodes that may be evicted: they have saved their state, or cannot.
+
+    Nobody asks the replicas of a job that has ended.
+    """
     for pod in (replica.pod for replica in replicas if replica.pod is not None):
         if not (pod.is_eviction_blocked and pod.is_node_draining) or pod.is_terminating:
             continue
         departure = context.state.departures.get(pod.uid)
-        may_save = can_acknowledge(pod) and (departure is None or is_open(departure, context.now))
+        is_asked = departure is None or is_open(departure, context.now)
+        may_save = is_asked and can_acknowledge(pod) and not context.state.phase.is_final
         if not may_save:
             yield AllowEviction(name=pod.name, uid=pod.uid)
