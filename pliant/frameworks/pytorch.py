@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pliant.frameworks.rendezvous_store import STORE_GROUP, build_store_group
-from pliant.frameworks.role_assignment import RoleAssignment, gpus_per_replica, group_restart_id
+from pliant.frameworks.role_assignment import RoleAssignment, gpus_per_replica, group_restart_id, nested_mapping
 from pliant.frameworks.torch_rendezvous import (
     build_store,
     client_environment,
     find_python,
     format_rendezvous_conf,
     has_own_rendezvous,
+    host_port,
+    is_in_volume,
     may_start_torchrun,
 )
 from pliant.model.departures import PublishedMember
@@ -72,7 +74,10 @@ class PyTorch(Framework):
             return None
         if len(replica_pod_name(job, STORE_GROUP, 0)) > MAX_HOST_NAME_CHARS:
             return None
-        return build_store_group(workers, build_store(_rendezvous_port(assignment, workers), find_python(workers)))
+        python = find_python(workers)
+        if is_wanted is None and is_in_volume(workers, python):
+            return None  # the store has no volumes: worker 0 hosts the rendezvous
+        return build_store_group(workers, build_store(_rendezvous_port(assignment, workers, is_store=True), python))
 
 
 class DeepSpeed(PyTorch):
@@ -130,8 +135,12 @@ def _store_host(assignment: RoleAssignment) -> str:
     return next((assignment.host(group) for group in assignment.job.groups if group.is_control), "")
 
 
-def _rendezvous_port(assignment: RoleAssignment, workers: ReplicaGroup) -> int:
-    return int(assignment.job.framework_options.get("rdzv_port") or assignment.group_port(workers))
+def _rendezvous_port(assignment: RoleAssignment, workers: ReplicaGroup, *, is_store: bool) -> int:
+    if port := assignment.job.framework_options.get("rdzv_port"):
+        return int(port)
+    if is_store and nested_mapping(workers.template, "spec").get("hostNetwork"):
+        return host_port(assignment.job.owner.uid)
+    return assignment.group_port(workers)
 
 
 def _elastic_environment(assignment: RoleAssignment, workers: ReplicaGroup) -> dict[str, str]:
@@ -145,7 +154,7 @@ def _elastic_environment(assignment: RoleAssignment, workers: ReplicaGroup) -> d
     variables = {
         "PET_NNODES": f"{min_nodes}:{max_nodes}",
         "PET_RDZV_BACKEND": str(options.get("rdzv_backend") or "c10d"),
-        "PET_RDZV_ENDPOINT": f"{host}:{_rendezvous_port(assignment, workers)}",
+        "PET_RDZV_ENDPOINT": f"{host}:{_rendezvous_port(assignment, workers, is_store=bool(store_host))}",
         # A restarted job needs another ID: the rendezvous of the previous one is closed.
         "PET_RDZV_ID": str(options.get("rdzv_id") or group_restart_id(assignment.job, workers)),
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 from pliant.frameworks.role_assignment import nested_mapping
@@ -27,6 +28,9 @@ RENDEZVOUS_CONF: Mapping[str, str] = {
     "keep_alive_interval": "2",
     "keep_alive_max_attempt": "5",
 }
+
+HOST_PORTS = range(20_000, 30_000)
+"""The ports of stores that use the network of their node: each job has its own."""
 
 _PROGRAM = """\
 import signal, sys
@@ -66,6 +70,21 @@ class RendezvousStore:
 
 def build_store(port: int, python: str = "python3") -> RendezvousStore:
     return RendezvousStore(command=("sh", "-c", _LAUNCHER, python, "-c", _PROGRAM, str(port)), port=port)
+
+
+def host_port(job_uid: str) -> int:
+    """Return the port of a store on the network of its node, below those that the system assigns.
+
+    The workers have the default port in their templates, so the scheduler places no other pod with it on their nodes.
+    """
+    return HOST_PORTS.start + int.from_bytes(blake2b(job_uid.encode(), digest_size=4).digest()) % len(HOST_PORTS)
+
+
+def is_in_volume(workers: ReplicaGroup, path: str) -> bool:
+    """Return whether a file of the workers may be in one of their volumes."""
+    containers = nested_mapping(workers.template, "spec").get("containers") or ()
+    mounts = (mount for container in containers for mount in container.get("volumeMounts") or ())
+    return any(path.startswith(f"{str(mount.get('mountPath') or '').rstrip('/')}/") for mount in mounts)
 
 
 def find_python(workers: ReplicaGroup) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pliant.frameworks.pytorch import PyTorch
-from pliant.frameworks.torch_rendezvous import MAX_RESTARTS, RENDEZVOUS_CONF, build_store, find_python
+from pliant.frameworks.torch_rendezvous import HOST_PORTS, MAX_RESTARTS, RENDEZVOUS_CONF, build_store, find_python
 from pliant.model.framework import Rank
 from pliant.model.job import Job
 from tests.frameworks.test_pytorch import TEMPLATE, told, torch_job
@@ -207,3 +207,35 @@ def test_an_image_that_is_not_for_torchrun_keeps_the_job_running(python: str, re
             assert process.poll() is None
         finally:
             process.kill()
+
+
+def test_a_store_on_the_network_of_its_node_has_a_port_of_its_own() -> None:
+    ports = set()
+    for uid in ("one", "two"):
+        job = with_container(torch_job({}, Worker=2), command=["torchrun", "train.py"])
+        groups = tuple(
+            replace(each, template={"spec": {**each.template["spec"], "hostNetwork": True}}) for each in job.groups
+        )
+        job = replace(job, groups=groups, owner=replace(job.owner, uid=uid))
+        store = PyTorch().control_group(job)
+        assert store is not None
+        [port] = store.ports
+        container = store.template["spec"]["containers"][0]
+        assert (container["command"][-1], container["ports"][0]["containerPort"]) == (str(port.number), port.number)
+        found = told(replace(job, groups=(*job.groups, store)), "Worker", 1)
+        assert found["PET_RDZV_ENDPOINT"] == f"bert-rendezvous-0.bert:{port.number}"
+        assert port.number in HOST_PORTS
+        ports.add(port.number)
+    assert len(ports) == 2
+
+
+def test_a_python_in_a_volume_of_the_workers_cannot_host_the_store() -> None:
+    python = "/opt/conda/bin/python3"
+    mounts = [{"name": "tools", "mountPath": "/opt/"}]
+    job = job_with_container(command=[python, "-m", "torch.distributed.run", "t.py"], volumeMounts=mounts)
+    assert PyTorch().control_group(job) is None
+    assert told(job, "Worker", 1)["PET_RDZV_ENDPOINT"].startswith("bert-worker-0")
+    wanted = PyTorch().control_group(replace(job, has_rendezvous_store=True))
+    assert wanted is not None
+    elsewhere = job_with_container(command=[python, "-m", "torch.distributed.run", "t.py"], volumeMounts=[])
+    assert PyTorch().control_group(elsewhere) is not None
