@@ -22,7 +22,10 @@ def publish_membership(state: EngineState, job: Job, replicas: Sequence[Replica]
     """
     if not job.publishes_membership or _all_leave(replicas, state):
         return state
-    members = [each for each in replicas if each.state is ReplicaState.RUNNING and has_ranks(each.rank.group)]
+    leaving = _list_leaving(state)
+    running = (each for each in replicas if each.state is ReplicaState.RUNNING and has_ranks(each.rank.group))
+    # A member of a master that another one has superseded leaves while it is still listed.
+    members = [each for each in running if each.pod is None or each.pod.uid not in leaving]
     indexes = {
         group.name: format_indexes(each.rank.index for each in members if each.rank.group is group)
         for group in job.groups
@@ -65,9 +68,14 @@ def _rank_of(group: ReplicaGroup, index: int, state: EngineState) -> Rank:
     return Rank(group=group, index=index, attempt=0, member=state.group(group.name).members.get(index))
 
 
+def _list_leaving(state: EngineState) -> set[str]:
+    """Return the UIDs of the pods that are about to be deleted."""
+    return {uid for uid, departure in state.departures.items() if departure.reason not in KEPT_REASONS}
+
+
 def _all_leave(replicas: Sequence[Replica], state: EngineState) -> bool:
     """Return whether the replicas save their state together, because their job is suspended, ends or restarts."""
-    leaving = {uid for uid, departure in state.departures.items() if departure.reason not in KEPT_REASONS}
+    leaving = _list_leaving(state)
     if not leaving or state.phase in (JobPhase.SUSPENDED, JobPhase.TERMINATING):
         return bool(leaving)
     return any(

@@ -11,6 +11,7 @@ from pliant.model.actions import CreatePod, CreateService, Decision, DeletePod, 
 from pliant.model.departures import DepartureReason, parse_indexes
 from pliant.model.job import CleanPodPolicy, ResizeMode, RestartScope
 from pliant.model.labels import REPLICA_GROUP_LABEL, REPLICA_INDEX_LABEL, replica_pod_name
+from pliant.model.messages import MessageReason
 from pliant.model.observed import ObservedPod, PodPhase
 from pliant.model.state import PHASE_TRANSITIONS, EngineState, JobPhase, RestartCause
 from tests.builders import NOON, PlainFramework, decide_stored
@@ -277,12 +278,15 @@ def departures_are_awaited(world: World, decision: Decision) -> None:
         if not isinstance(action, DeletePod) or action.is_forced:
             continue
         pod = world.pods[action.name]
-        if not _can_answer(world, pod) or action.reason not in (
-            PodDeletionReason.REMOVED,
-            PodDeletionReason.JOB_SUSPENDED,
-        ):
+        outcome = world.job.state.outcome if world.job.state is not None else None
+        is_decided = action.reason in (PodDeletionReason.REMOVED, PodDeletionReason.JOB_SUSPENDED)
+        is_ordered = outcome is not None and outcome.message.reason == MessageReason.END_REQUESTED
+        is_ordered = is_ordered and world.memory.phase is JobPhase.TERMINATING
+        if not (is_decided or is_ordered) or not _can_answer(world, pod):
             continue
         departure = world.memory.departures.get(pod.uid)
+        if departure is None and is_ordered:
+            continue  # it could not answer when the end was decided
         assert departure is not None, "it was not asked"
         assert (pod.acknowledged_checkpoint or 0) >= departure.request or world.now >= departure.deadline
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pliant.model.actions import Decision
@@ -87,10 +87,14 @@ def act(world: World, deed: str, number: int) -> None:  # noqa: C901 - a table o
             world.pass_time(timedelta(seconds=number * 7))
 
 
-def lived(uses_pliant_master: bool, days: list[tuple[str, int]]) -> World:
+def lived(uses_pliant_master: bool, days: list[tuple[str, int]], *, is_running: bool = False) -> World:
     job = elastic_job(watched("worker", 1), watched("ps"), uses_pliant_master=uses_pliant_master)
     rules = OperatorConfig(plan_timeout=timedelta(seconds=60))
     world = World(job=job, ending=lambda each: -1, rules=rules, saves_state=True)
+    if is_running:
+        world.settle()
+        write(world, "first", worker=4, ps=2)
+        world.settle()
     for deed, number in days:
         act(world, deed, number)
         _check_departures(world, world.decide())
@@ -124,6 +128,15 @@ def test_whatever_is_planned_everything_comes_to_rest(uses_pliant_master: bool, 
     assert not world.memory.plan_executions
     assert all(plan.phase is not None and plan.phase.is_final for plan in world.plans.values())
     assert MASTER_POD in world.pods
+
+
+@MANY
+@given(st.booleans(), histories)
+@example(True, [("relaunch", 1), ("plan", 0)])  # a member leaves that another one has superseded
+def test_members_that_run_save_their_state_before_they_leave(
+    uses_pliant_master: bool, days: list[tuple[str, int]]
+) -> None:
+    lived(uses_pliant_master, days, is_running=True)
 
 
 @MANY
