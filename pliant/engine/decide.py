@@ -12,10 +12,11 @@ from pliant.engine import departures
 from pliant.engine.clock import align_timers
 from pliant.engine.context import Context, Transition, add_elapsed_phase_time, with_timeline_entry
 from pliant.engine.departures import sync_departures
+from pliant.engine.framework_needs import apply_framework
 from pliant.engine.lifecycle import finish
 from pliant.engine.lifecycle.suspend import delete_for_suspend, sync_suspended_pods
 from pliant.engine.members import publish_membership
-from pliant.engine.membership_file import apply_framework, mark_membership_file, write_membership_file
+from pliant.engine.membership_file import mark_membership_file, write_membership_file
 from pliant.engine.plans.execution import without_finished_plan_executions, without_members_of_failed_plans
 from pliant.engine.plans.master_pods import apply_master_defaults
 from pliant.engine.plans.membership import with_synced_members
