@@ -58,6 +58,11 @@ class AdmissionRequest:
         return self.transaction.is_dry_run
 
     @property
+    def requested_name(self) -> str:
+        """The name in the path or in the new object; empty for each object of a collection that is deleted."""
+        return self.info.name or ((self.obj or {}).get("metadata") or {}).get("name") or ""
+
+    @property
     def name(self) -> str:
         """The name of the object, or its generateName while it has none."""
         metadata = (self.obj or self.old or {}).get("metadata") or {}

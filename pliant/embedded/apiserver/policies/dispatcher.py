@@ -139,7 +139,6 @@ def _admission_request(request: AdmissionRequest, kind: Kind) -> dict[str, Any]:
 
     user = request.user
     options = {"kind": _OPTIONS.get(request.operation.value, ""), "apiVersion": "meta.k8s.io/v1"}
-    metadata = (request.obj or request.old or {}).get("metadata") or {}
     fields = {
         "kind": kind_fields(kind),
         "resource": resource_fields(kind),
@@ -147,7 +146,7 @@ def _admission_request(request: AdmissionRequest, kind: Kind) -> dict[str, Any]:
         "requestKind": kind_fields(request.kind),
         "requestResource": resource_fields(request.kind),
         "requestSubResource": request.subresource,
-        "name": request.info.name or metadata.get("name") or "",
+        "name": request.requested_name,
         "namespace": request.namespace,
         "operation": request.operation.value,
         "userInfo": {

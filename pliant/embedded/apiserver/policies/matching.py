@@ -46,7 +46,7 @@ def _matches_rule(rule: Mapping[str, Any], request: AdmissionRequest, kind: Kind
         and _contains(rule.get("apiVersions") or (), kind.version)
         and any(_matches_resource(each, kind.plural, request.subresource) for each in rule.get("resources") or ())
         and _matches_scope(rule.get("scope") or "*", request)
-        and (not names or request.name in names)
+        and (not names or request.requested_name in names)
     )
 
 
