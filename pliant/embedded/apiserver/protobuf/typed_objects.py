@@ -27,6 +27,7 @@ from pliant.embedded.apiserver.protobuf.typed_values import (
     read_bytes,
     read_double,
     read_int_or_string,
+    read_json,
     read_micro_time,
     read_quantity,
     read_string,
@@ -163,7 +164,7 @@ def _value_reader(field: FieldDescriptor) -> Reader:
         return _READERS[field.type_name]
     message = find_message(field.type_name)
     if message is None:
-        return lambda value: value
+        return read_json
     return _union_reader(message) if message.is_union else _struct_reader(message.name)
 
 

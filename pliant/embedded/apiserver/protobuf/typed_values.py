@@ -15,6 +15,8 @@ from pliant.schemas.quantity_format import format_quantity
 
 UNSET: Final = object()
 """The result of reading a value that Go cannot tell from an absent one."""
+_MAX_EXACT_INTEGER = 2**53
+_LOWEST_WITH_EXPONENT = 1e21
 Reader = Callable[[Any], Any]
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
@@ -67,10 +69,11 @@ def is_int64(value: int) -> bool:
     return -(2**63) <= value < 2**63
 
 
-def to_float_digits(value: int) -> int:
-    """Return an integer of more than 64 bits as Go writes it, which reads it as a float."""
+def to_float_digits(value: int) -> int | float:
+    """Return an integer as Go writes it if it reads it as a float."""
     try:
-        return int(Decimal(repr(float(value))))
+        number = float(value)
+        return int(Decimal(repr(number))) if abs(number) < _LOWEST_WITH_EXPONENT else number
     except OverflowError:
         raise TypeMismatch("must be a number of 64 bits") from None
 
@@ -102,9 +105,20 @@ def int_reader(bits: int) -> Reader:
 
 
 def read_double(value: Any) -> Any:
-    if type(value) in (int, float):
+    if type(value) in (int, ConvertedInt):
+        return to_float_digits(value) if abs(value) > _MAX_EXACT_INTEGER else int(value)
+    if type(value) is float:
         return value
     raise mismatch(value, "a number")
+
+
+def read_json(value: Any) -> Any:
+    """Return a value of any type; Go reads its large integers as floats."""
+    if type(value) in (int, ConvertedInt):
+        return int(value) if is_int64(value) else to_float_digits(value)
+    if type(value) is dict:
+        return {name: read_json(member) for name, member in value.items()}
+    return [read_json(member) for member in value] if type(value) is list else value
 
 
 def read_bytes(value: Any) -> Any:
