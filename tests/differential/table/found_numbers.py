@@ -1,16 +1,35 @@
-"""Sequences with numbers that once had different answers."""
+"""Sequences with numbers that once had different answers: whole numbers with a fraction, booleans, large integers."""
 
 from __future__ import annotations
 
 import copy
 from typing import Any
 
-from pliant.kube.transport.base import MERGE_PATCH, STRATEGIC_MERGE_PATCH
+from pliant.kube.transport.base import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from tests.differential.objects.custom import gadget_crd
 from tests.differential.steps import Step
 
+_GADGETS = "/apis/example.org/v1/namespaces/{run}-a/gadgets"
 _INSTALLED = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gadgets.example.org"
 _DRY = {"dryRun": "All"}
+
+
+def _gadget(metadata: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    metadata = {"name": "one", **(metadata or {})}
+    return {"apiVersion": "example.org/v1", "kind": "Gadget", "metadata": metadata, "spec": {"size": 1, **spec}}
+
+
+def _put(**spec: Any) -> Step:
+    return Step("PUT", f"{_GADGETS}/one", _gadget({"resourceVersion": "{version}"}, **spec))
+
+
+def _merge(**spec: Any) -> Step:
+    return Step("PATCH", f"{_GADGETS}/one", {"spec": spec}, media=MERGE_PATCH)
+
+
+def _apply(**spec: Any) -> Step:
+    query = {"fieldManager": "ada", "force": "true"}
+    return Step("PATCH", f"{_GADGETS}/one", _gadget(**spec), query=query, media=APPLY_PATCH)
 
 
 def _size_schema(**keywords: Any) -> dict[str, Any]:
@@ -21,6 +40,38 @@ def _size_schema(**keywords: Any) -> dict[str, Any]:
 
 
 SEQUENCES: dict[str, list[Step]] = {
+    "whole numbers with a fraction are another value than the stored integers": [
+        Step("POST", _GADGETS, _gadget(level=2, kept={"a": [1]})),
+        _put(level=2.0, kept={"a": [1]}),
+        _put(level=2, kept={"a": [1]}),
+        _merge(level=2.0),
+        _merge(kept={"a": [1.0]}),
+        _merge(ratio=0.0),
+        _merge(ratio=0.0),
+        _merge(ratio=0),
+        _apply(level=2.0),
+        _merge(range={"low": 1.0, "high": 2}),
+        _merge(level=4.0, even=1),
+        Step("PATCH", f"{_GADGETS}/one", [{"op": "replace", "path": "/spec/level", "value": 2.0}], media=JSON_PATCH),
+    ],
+    "a Scale has no whole numbers with a fraction": [
+        Step("POST", _GADGETS, _gadget(replicas=2.0)),
+        Step("POST", _GADGETS, _gadget()),
+        Step("PATCH", f"{_GADGETS}/one/status", {"status": {"replicas": 2.0}}, media=MERGE_PATCH),
+        _merge(replicas=2.0),
+    ],
+    "booleans are no integers": [
+        Step("POST", _GADGETS, _gadget(level=1)),
+        _put(level=True),
+        _merge(level=True),
+        _merge(enabled=True),
+        _put(level=1, enabled=1),
+        _merge(enabled=1),
+        _merge(enabled=1.0),
+        _merge(free={"a": True}),
+        _merge(free={"a": 1}),
+        _apply(free={"a": True}),
+    ],
     "large numbers in patches of CRDs": [
         Step("PATCH", _INSTALLED, _size_schema(**keywords), query=_DRY, media=media)
         for media in (MERGE_PATCH, STRATEGIC_MERGE_PATCH)

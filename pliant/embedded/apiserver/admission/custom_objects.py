@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pliant.embedded.apiserver.admission.validation.scale_fields import validate_scale_fields
+from pliant.embedded.apiserver.handlers.whole_numbers import are_same_values
 from pliant.embedded.apiserver.http.errors import invalid_field
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.schema import FieldError, FieldErrorType, Schema
@@ -74,5 +75,5 @@ def _without_unchanged_fields(errors: Sequence[FieldError], obj: Object, old: Ob
     return [
         error
         for error in errors
-        if obj.get(name := re.split(r"[.\[]", error.field.removeprefix("."))[0]) != old.get(name)
+        if not are_same_values(obj.get(name := re.split(r"[.\[]", error.field.removeprefix("."))[0]), old.get(name))
     ]

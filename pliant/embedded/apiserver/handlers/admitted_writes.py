@@ -20,6 +20,7 @@ from pliant.embedded.apiserver.handlers.object_lifecycle import (
 )
 from pliant.embedded.apiserver.handlers.preconditions import is_version, require_active_namespace
 from pliant.embedded.apiserver.handlers.protected_fields import OVERWRITTEN_METADATA, drop_unset_metadata
+from pliant.embedded.apiserver.handlers.whole_numbers import to_stored_numbers
 from pliant.embedded.apiserver.http import errors
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.registry.crds import established_status
@@ -116,6 +117,8 @@ class AdmittedWriter:
                 kind, metadata["name"], is_terminating=existing.is_terminating, is_generated="generateName" in metadata
             )
         self._allocate_addresses(transaction, kind, obj, None)
+        if kind.is_custom:
+            to_stored_numbers(obj)
         record = transaction.put(kind.resource_key, kind.to_stored(obj))
         if kind.resource_key == NAMESPACES_RESOURCE_KEY:
             self._add_default_service_account(transaction, metadata["name"])

@@ -13,11 +13,7 @@ from pliant.embedded.apiserver.handlers.preconditions import (
     require_preconditions,
 )
 from pliant.embedded.apiserver.handlers.protected_fields import restore_protected_fields, written_empty_bytes
-from pliant.embedded.apiserver.handlers.write_checks import (
-    read_custom_object,
-    read_whole_numbers,
-    require_matching_name,
-)
+from pliant.embedded.apiserver.handlers.write_checks import read_embedded_resources, read_numbers, require_matching_name
 from pliant.embedded.apiserver.http import errors
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import write_response
@@ -133,7 +129,7 @@ def _check_configuration(info: RequestInfo, desired: Object) -> None:
     if isinstance(metadata, dict) and isinstance(metadata.get("managedFields"), list):
         raise errors.bad_request("metadata.managedFields must be nil")
     try:
-        read_whole_numbers(info, desired)
+        read_numbers(info, desired, is_applied=True)
     except TypeMismatch as error:
         raise errors.unexpected_error(f"failed to read the configuration: {error}") from None
     problems = list(find_type_problems(desired, merge_schema(kind), is_builtin=not kind.is_custom))
@@ -160,7 +156,8 @@ def _read_merged(info: RequestInfo, desired: Object, merged: Object) -> None:
     try:
         read_typed_object(kind.api_version, kind.kind, merged)
         if kind.is_custom:
-            read_custom_object(info, merged)
+            read_embedded_resources(kind, merged)
+            read_numbers(info, merged, is_applied=True)
     except TypeMismatch as error:
         message = f"failed to convert new object ({_title(info, desired)}) to proper version: {error}"
         raise errors.unexpected_error(message) from None

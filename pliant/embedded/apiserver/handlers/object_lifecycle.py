@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import eq
 from typing import Any, NamedTuple
 
+from pliant.embedded.apiserver.handlers.whole_numbers import are_same_values, to_stored_numbers
 from pliant.embedded.registry.crds import add_cleanup_finalizer
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.storage.store import Transaction
@@ -45,10 +47,13 @@ def store_if_changed(
 ) -> StoredObject:
     """Store an updated object unless nothing changed; increment its generation if more than its status changed."""
     new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
-    if new == ({**old, "apiVersion": new["apiVersion"]} if kind.is_custom else old):  # of whatever version
-        return current
-    if kind.has_generation and not is_status and _generation_fields(kind, new) != _generation_fields(kind, old):
+    are_same = are_same_values if kind.is_custom else eq
+    if kind.has_generation and not is_status and not are_same(*(_generation_fields(kind, each) for each in (new, old))):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+    if kind.is_custom:  # its generation also counts numbers that are stored as before
+        to_stored_numbers(new)
+    if are_same(new, {**old, "apiVersion": new["apiVersion"]} if kind.is_custom else old):  # of whatever version
+        return current
     return store_or_finish_deletion(transaction, kind.resource_key, new)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from pliant.embedded.apiserver.admission.admission import merge_string_data
 from pliant.embedded.apiserver.handlers.crd_schema_fields import prune_crd_schemas
 from pliant.embedded.apiserver.handlers.object_lifecycle import CRDS_RESOURCE_KEY
 from pliant.embedded.apiserver.handlers.protected_fields import written_empty_bytes
+from pliant.embedded.apiserver.handlers.whole_numbers import read_large_numbers, to_stored_numbers
 from pliant.embedded.apiserver.http import errors
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.patch.server_side_apply import is_apply_patch
@@ -17,7 +17,7 @@ from pliant.embedded.apiserver.protobuf.typed_objects import (
     read_typed_object,
     written_empty_lists,
 )
-from pliant.embedded.apiserver.protobuf.typed_values import TypeMismatch, is_int64, mismatch, to_float_digits
+from pliant.embedded.apiserver.protobuf.typed_values import TypeMismatch, mismatch
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.schema import FieldError, FieldErrorType
 from pliant.embedded.schema.embedded_resources import find_values
@@ -30,7 +30,6 @@ _FIELD_VALIDATION_MODES = ("", "Ignore", "Strict", "Warn")
 _MAX_FIELD_MANAGER_BYTES = 128
 _UNUSUAL_NUMBER = re.compile(rb"\d(\.\d|[eE])|\d{19}")
 """A number with a fraction or exponent, or one that may have more than 64 bits."""
-_MAX_WHOLE_NUMBER = 1e18
 
 
 def validate_write_options(info: RequestInfo) -> None:
@@ -165,12 +164,6 @@ def _read_patched_type(info: RequestInfo, obj: Object) -> None:
         raise errors.bad_request(message)
 
 
-def read_custom_object(info: RequestInfo, obj: Object) -> None:
-    """Read the embedded resources and the numbers of a custom object as Go does."""
-    read_embedded_resources(info.kind, obj)
-    read_whole_numbers(info, obj)
-
-
 def read_embedded_resources(kind: Kind, obj: Object) -> None:
     """Read the type and the metadata of the embedded resources of a custom object in place."""
     for path in kind.schema.embedded_paths if kind.schema is not None else ():
@@ -186,21 +179,10 @@ def read_embedded_resources(kind: Kind, obj: Object) -> None:
                 read_object_metadata(resource)
 
 
-def read_whole_numbers(info: RequestInfo, obj: Object) -> None:
-    """Replace whole numbers with a fraction in a custom or applied object by integers, as Go writes them."""
+def read_numbers(info: RequestInfo, obj: Object, *, is_applied: bool = False) -> None:
+    """Read the numbers of a custom or applied object as Go does, which has no whole numbers with a fraction in YAML."""
     if _UNUSUAL_NUMBER.search(info.request.body):
-        _convert_whole_numbers(obj)
-
-
-def _convert_whole_numbers(value: Any) -> None:
-    members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, member in list(members):
-        if isinstance(member, float) and member.is_integer() and abs(member) < _MAX_WHOLE_NUMBER:
-            value[key] = int(member)
-        elif isinstance(member, int) and not isinstance(member, bool) and not is_int64(member):
-            value[key] = to_float_digits(member)
-        else:
-            _convert_whole_numbers(member)
+        (to_stored_numbers if is_applied else read_large_numbers)(obj)
 
 
 def read_typed(info: RequestInfo, obj: Object) -> None:
@@ -209,7 +191,8 @@ def read_typed(info: RequestInfo, obj: Object) -> None:
     try:
         read_typed_object(kind.api_version, kind.kind, obj)
         if kind.is_custom:
-            read_custom_object(info, obj)
+            read_embedded_resources(kind, obj)
+            read_numbers(info, obj)
     except TypeMismatch as error:
         if info.request.method == "PATCH":
             raise errors.invalid_patch(str(error)) from None

@@ -108,7 +108,7 @@ def declare_type(schema: JsonSchema, name: str, structs: Structs, *, is_resource
         case "number":
             declared = DeclaredType(types.DOUBLE, float, 1)
         case "integer":
-            declared = DeclaredType(types.INT, int, 1)
+            declared = DeclaredType(types.INT, _convert_integer, 1)
         case _:
             return None
     if declared is None or not schema.get("nullable"):
@@ -118,6 +118,13 @@ def declare_type(schema: JsonSchema, name: str, structs: Structs, *, is_resource
 
 def _identity(value: Any) -> Any:
     return int(value) if type(value) is float and value.is_integer() else value
+
+
+def _convert_integer(value: Any) -> int:
+    """Return an integer; a whole number with a fraction, which is one for a schema, is none for a rule."""
+    if type(value) is float:
+        raise EvaluationError("invalid data, expected int, got float64")
+    return int(value)
 
 
 def _convert_nullable(convert: Callable[[Any], Any], value: Any) -> Any:
