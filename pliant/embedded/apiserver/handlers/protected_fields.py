@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pliant.embedded.apiserver.admission.validation.configuration import IMMUTABLE_MESSAGE
+from pliant.embedded.apiserver.admission.validation.namespaces import with_name_label
 from pliant.embedded.apiserver.admission.validation.pod_update import FORBIDDEN_POD_UPDATE_MESSAGE
 from pliant.embedded.apiserver.handlers.object_lifecycle import NAMESPACES_RESOURCE_KEY, PODS_RESOURCE_KEY
 from pliant.embedded.apiserver.http import errors
@@ -52,6 +53,19 @@ def restore_protected_fields(info: RequestInfo, old: Object, new: Object) -> Obj
     if "namespace" in old["metadata"]:
         metadata["namespace"] = old["metadata"]["namespace"]
     return new
+
+
+def find_restored_fields(info: RequestInfo, old: Object, new: Object) -> Object | None:
+    """Return the fields of a new state that `restore_protected_fields` undoes, but that its writer manages.
+
+    These are the finalizers in the spec of a namespace; its labels are those that it has by default, too.
+    """
+    if info.kind.resource_key != NAMESPACES_RESOURCE_KEY or info.subresource:
+        return None
+    there, here = ((each.get("spec") or {}).get("finalizers") or [] for each in (old, new))
+    if there == here:
+        return None
+    return {"spec": {"finalizers": here} if here else {}, "metadata": with_name_label(new)["metadata"]}
 
 
 def find_changed_ephemeral_containers(info: RequestInfo, old: Object, new: Object) -> list[FieldError]:

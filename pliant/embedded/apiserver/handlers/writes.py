@@ -9,7 +9,7 @@ from pliant.embedded.apiserver.handlers.preconditions import (
     require_no_uid,
     require_preconditions,
 )
-from pliant.embedded.apiserver.handlers.protected_fields import restore_protected_fields
+from pliant.embedded.apiserver.handlers.protected_fields import find_restored_fields, restore_protected_fields
 from pliant.embedded.apiserver.handlers.write_checks import check_and_prune, validate_write_options
 from pliant.embedded.apiserver.http import errors
 from pliant.embedded.apiserver.http.request_body import decode_object_body
@@ -143,7 +143,9 @@ class ObjectWriter:
         new = update_function(old)
         found = require_preconditions(info, old, new, allow_unconditional=allow_missing_resource_version)
         uid = new["metadata"].get("uid")
-        new = with_updated_managed_fields(info, old, restore_protected_fields(info, old, new), self._clock.now())
+        restored = find_restored_fields(info, old, new)
+        new = restore_protected_fields(info, old, new)
+        new = with_updated_managed_fields(info, old, new, self._clock.now(), restored)
         if found and uid and not info.subresource:  # the validators also see the UID that is refused
             new["metadata"]["uid"] = uid
         return self._writer.replace(transaction, info, Replacement(current, old, new, found), warnings, to_admitted)

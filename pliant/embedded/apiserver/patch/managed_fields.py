@@ -231,9 +231,16 @@ def _decode_entry(raw: Mapping[str, Any]) -> ManagedFieldsEntry:
 
 
 def _changed_paths(before: Mapping[FieldPath, Any], after: Mapping[FieldPath, Any]) -> set[FieldPath]:
-    """Return the paths of new and changed fields, and those of their parents that are new."""
-    new = {path for path, value in after.items() if path not in before or before[path] != value}
+    """Return the paths of new and changed fields, and those of their parents that are new.
+
+    An object or a list that became empty is no new field.
+    """
+    new = {path for path, value in after.items() if path in before and not _are_equal(before[path], value)}
     return new | (_with_parent_paths(after) - _with_parent_paths(before))
+
+
+def _are_equal(value: Any, other: Any) -> bool:
+    return bool(value == other) and (type(value) is bool) == (type(other) is bool)
 
 
 def _plan_removal(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from pliant.embedded.apiserver.admission.validation.namespaces import with_name_label
 from pliant.embedded.apiserver.http.errors import unexpected_error
 from pliant.embedded.apiserver.http.request_body import decode_object_body
 from pliant.embedded.apiserver.http.request_info import RequestInfo
@@ -82,18 +83,22 @@ def _require_named_secrets(info: RequestInfo, live: Object) -> None:
         raise unexpected_error('failed to create typed live object: .secrets: an element omits all key fields ["name"]')
 
 
-def with_updated_managed_fields(info: RequestInfo, old: Object, new: Object, now: datetime) -> Object:
+def with_updated_managed_fields(
+    info: RequestInfo, old: Object, new: Object, now: datetime, restored: Object | None = None
+) -> Object:
     """Update the `managedFields` of an object that has them, after an update or patch.
 
-    A write of an empty list begins them: the stored object does not show that somebody has written it.
+    A write of an empty list begins them: the stored object does not show that somebody has written it. So does a
+    write of fields that the endpoint has `restored`: the writer manages the values that it sent, which may be empty.
     """
     emptied: Object = {name: [] for name, value in old.items() if type(value) is list and value and not new.get(name)}
     empty_lists = written_empty_lists(info.kind.api_version, info.kind.kind, new)
     begins = empty_lists or written_empty_lists(info.kind.api_version, info.kind.kind, emptied)
-    if "managedFields" not in old["metadata"] and not begins:
+    if "managedFields" not in old["metadata"] and not begins and restored is None:
         return new
     scope = WriteScope.for_endpoint(info.kind, info.subresource)
-    written: Object = deep_copy(new)
+    overlay = restored or {}
+    written: Object = deep_copy({name: each for name, each in {**new, **overlay}.items() if overlay.get(name, True)})
     if info.kind.schema is not None:  # the writer owns the defaults of fields that it leaves out
         info.kind.schema.default(written)
     if not info.kind.is_custom:
@@ -105,9 +110,15 @@ def with_updated_managed_fields(info: RequestInfo, old: Object, new: Object, now
 
 
 def add_first_manager(info: RequestInfo, obj: Object, now: datetime) -> None:
-    """Add the `managedFields` of a new object with an empty list."""
-    if written_empty_lists(info.kind.api_version, info.kind.kind, obj):
-        paths = frozenset(WriteScope.for_endpoint(info.kind, "").manageable_fields(obj))
+    """Add the `managedFields` of a new object with an empty list, or with a value that it would also have by default.
+
+    The stored object does not show that somebody has written it.
+    """
+    is_namespace = info.kind.resource_key == "/namespaces"
+    has_default = is_namespace and (obj.get("spec") or {}).get("finalizers") == ["kubernetes"]
+    if has_default or written_empty_lists(info.kind.api_version, info.kind.kind, obj):
+        written = with_name_label(obj) if has_default else obj
+        paths = frozenset(WriteScope.for_endpoint(info.kind, "").manageable_fields(written))
         entry = _create_entry(info, managed_fields.UPDATE_OPERATION, now, paths)
         obj["metadata"]["managedFields"] = managed_fields.encode_managed_fields([entry])
 

@@ -16,12 +16,19 @@ _STANDARD_FINALIZERS: Final = (_KUBERNETES_FINALIZER, "foregroundDeletion", "orp
 def set_namespace_defaults(namespace: Object, old: Object | None) -> None:
     """Set the label with the name, and the finalizer that every new namespace has."""
     metadata = namespace["metadata"]
-    metadata["labels"] = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata["name"]}
+    metadata["labels"] = with_name_label(namespace)["metadata"]["labels"]
     spec = namespace.setdefault("spec", {})
     if old is None and _KUBERNETES_FINALIZER not in (spec.get("finalizers") or ()):
         spec["finalizers"] = [*(spec.get("finalizers") or ()), _KUBERNETES_FINALIZER]
     status = namespace.setdefault("status", {})
     status["phase"] = status.get("phase") or "Active"
+
+
+def with_name_label(namespace: Object) -> Object:
+    """Return a namespace with the label that contains its name, which is empty before it is generated."""
+    metadata = namespace["metadata"]
+    labels = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata.get("name") or ""}
+    return {**namespace, "metadata": {**metadata, "labels": labels}}
 
 
 def validate_namespace(namespace: Object, old: Object | None) -> list[FieldError]:
