@@ -51,6 +51,7 @@ _VOLUME_RULES: Final[SchemaRules] = {
     **{f"{source}.defaultMode": _DEFAULT_FILE_MODE for source in ("configMap", "downwardAPI", "projected", "secret")},
     "downwardAPI.items[].fieldRef.apiVersion": _V1,
     "hostPath.type": {"default": ""},
+    "projected.sources": {"nullable": True},  # as it is stored if there are none
     "projected.sources[].downwardAPI.items[].fieldRef.apiVersion": _V1,
     "projected.sources[].serviceAccountToken.expirationSeconds": {"default": 3600},
 }

@@ -54,6 +54,11 @@ _INITS = [{"name": "a", "image": "x:1"}, {"name": "b", "image": "x:1", "restartP
 _BAD_ITEMS: tuple[Any, ...] = ({}, "x", [], None, {"name": "main", "$patch": "x"})
 _DONE = {"terminated": {"exitCode": 0}}
 SEQUENCES: dict[str, list[Step]] = {
+    "the status of a pod with a projected volume without sources": [
+        Step("POST", _PODS, _pod({"volumes": [{"name": "v", "projected": {}}]})),
+        _status(message="text"),
+        Step("PUT", f"{_ONE}/status", {"metadata": {"name": "two"}}),
+    ],
     "the table of a pod with init containers": [
         Step("POST", _PODS, _pod({"nodeName": "n1", "initContainers": [*_INITS, {"name": "c", "image": "x:1"}]})),
         *_show({"running": {}}, {"running": {}}),
