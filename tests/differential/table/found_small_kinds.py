@@ -221,6 +221,13 @@ SEQUENCES: dict[str, list[Step]] = {
         Step("POST", _ACCOUNTS, {"metadata": {"name": "three"}, "automountServiceAccountToken": False}),
         _apply(f"{_ACCOUNTS}/three", {"kind": "ServiceAccount"}),
     ],
+    "the deletion of claims and quotas shows the object": [
+        _create_claim(),
+        Step("PATCH", _CLAIM, {"metadata": {"finalizers": None}}, media=MERGE_PATCH),
+        Step("DELETE", _CLAIM),
+        Step("POST", f"{A}/resourcequotas", {"metadata": {"name": "one"}}),
+        Step("DELETE", f"{A}/resourcequotas/one"),
+    ],
     "a dry run with a version that is none": [
         Step("POST", f"{A}/configmaps", {"metadata": {"name": "one", "resourceVersion": "x"}}, {"dryRun": "All"})
     ],

@@ -34,7 +34,9 @@ from pliant.runtime.clock import Clock
 
 PROTECTED_BUILTIN_NAMESPACES = ("default", "kube-public", "kube-system")
 """Namespaces that the server creates, and that cannot be deleted."""
-_RESOURCES_RETURNED_ON_DELETE = frozenset({"/pods", "/services", "/serviceaccounts", "/namespaces"})
+_RESOURCES_RETURNED_ON_DELETE = frozenset(
+    {"/pods", "/services", "/serviceaccounts", "/namespaces", "/persistentvolumeclaims", "/resourcequotas"}
+)
 _JOBS = "jobs.batch"
 _PROPAGATION_POLICIES = ("Background", "Foreground", "Orphan")
 
