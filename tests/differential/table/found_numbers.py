@@ -11,6 +11,7 @@ from tests.differential.steps import Step
 
 _GADGETS = "/apis/example.org/v1/namespaces/{run}-a/gadgets"
 _INSTALLED = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gadgets.example.org"
+_REVISIONS = "/apis/apps/v1/namespaces/{run}-a/controllerrevisions"
 _DRY = {"dryRun": "All"}
 
 
@@ -71,6 +72,10 @@ SEQUENCES: dict[str, list[Step]] = {
         _merge(free={"a": True}),
         _merge(free={"a": 1}),
         _apply(free={"a": True}),
+    ],
+    "the text of a large number in an object of any type is kept": [
+        Step("POST", _REVISIONS, {"metadata": {"name": "one"}, "data": {"spec": {"a": 2**63}}}),
+        Step("PATCH", f"{_REVISIONS}/one", {"metadata": {"labels": {"a": "b"}}}, media=MERGE_PATCH),
     ],
     "large numbers in patches of CRDs": [
         Step("PATCH", _INSTALLED, _size_schema(**keywords), query=_DRY, media=media)

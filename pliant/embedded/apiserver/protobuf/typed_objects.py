@@ -30,6 +30,7 @@ from pliant.embedded.apiserver.protobuf.typed_values import (
     read_json,
     read_micro_time,
     read_quantity,
+    read_raw,
     read_string,
     read_time,
 )
@@ -164,7 +165,7 @@ def _value_reader(field: FieldDescriptor) -> Reader:
         return _READERS[field.type_name]
     message = find_message(field.type_name)
     if message is None:
-        return read_json
+        return read_json if field.type_name == "JSON" else read_raw
     return _union_reader(message) if message.is_union else _struct_reader(message.name)
 
 

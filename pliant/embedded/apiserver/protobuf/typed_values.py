@@ -114,11 +114,21 @@ def read_double(value: Any) -> Any:
 
 def read_json(value: Any) -> Any:
     """Return a value of any type; Go reads its large integers as floats."""
-    if type(value) in (int, ConvertedInt):
+    return _read_any(value, (int, ConvertedInt))
+
+
+def read_raw(value: Any) -> Any:
+    """Return a value whose text Go keeps; patches that convert numbers keep no text."""
+    return _read_any(value, (ConvertedInt,))
+
+
+def _read_any(value: Any, converted: tuple[type, ...]) -> Any:
+    kind = type(value)
+    if kind in converted:
         return int(value) if is_int64(value) else to_float_digits(value)
-    if type(value) is dict:
-        return {name: read_json(member) for name, member in value.items()}
-    return [read_json(member) for member in value] if type(value) is list else value
+    if kind is dict:
+        return {name: _read_any(member, converted) for name, member in value.items()}
+    return [_read_any(member, converted) for member in value] if kind is list else value
 
 
 def read_bytes(value: Any) -> Any:
