@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pliant.embedded.apiserver.admission.cluster_ip_allocator import SERVICES_RESOURCE_KEY
 from pliant.embedded.apiserver.admission.validation.configuration import IMMUTABLE_MESSAGE
 from pliant.embedded.apiserver.admission.validation.namespaces import with_name_label
 from pliant.embedded.apiserver.admission.validation.pod_update import FORBIDDEN_POD_UPDATE_MESSAGE
@@ -19,6 +20,7 @@ _SERVER_OWNED_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "dele
 OVERWRITTEN_METADATA = tuple(field for field in _SERVER_OWNED_METADATA if field != "generation")
 _OMIT_EMPTY_METADATA = ("generateName", "labels", "annotations", "finalizers", "ownerReferences")
 _BYTES_FIELDS = {"/configmaps": "binaryData", "/secrets": "data"}
+_EXTERNAL_TYPES = ("NodePort", "LoadBalancer")
 _REFUSED_METADATA = ("deletionTimestamp", "deletionGracePeriodSeconds")
 """Fields of `_SERVER_OWNED_METADATA` of which a change is an error; other ones are restored."""
 
@@ -56,16 +58,21 @@ def restore_protected_fields(info: RequestInfo, old: Object, new: Object) -> Obj
 
 
 def find_restored_fields(info: RequestInfo, old: Object, new: Object) -> Object | None:
-    """Return the fields of a new state that `restore_protected_fields` undoes, but that its writer manages.
+    """Return the fields that their writer manages with other values than those that are stored, None if there are none.
 
-    These are the finalizers in the spec of a namespace; its labels are those that it has by default, too.
+    These are the finalizers in the spec of a namespace, whose labels include those that it has by default, and what a
+    service had as a type that is reachable from outside: it is dropped later.
     """
-    if info.kind.resource_key != NAMESPACES_RESOURCE_KEY or info.subresource:
+    if info.subresource:
         return None
-    there, here = ((each.get("spec") or {}).get("finalizers") or [] for each in (old, new))
-    if there == here:
+    there, here = (each.get("spec") or {} for each in (old, new))
+    if info.kind.resource_key == SERVICES_RESOURCE_KEY:
+        loses_fields = there.get("type") in _EXTERNAL_TYPES and here.get("type") != there["type"]
+        return {} if loses_fields else None
+    finalizers = here.get("finalizers") or []
+    if info.kind.resource_key != NAMESPACES_RESOURCE_KEY or finalizers == (there.get("finalizers") or []):
         return None
-    return {"spec": {"finalizers": here} if here else {}, "metadata": with_name_label(new)["metadata"]}
+    return {"spec": {"finalizers": finalizers} if finalizers else {}, "metadata": with_name_label(new)["metadata"]}
 
 
 def find_changed_ephemeral_containers(info: RequestInfo, old: Object, new: Object) -> list[FieldError]:
