@@ -72,6 +72,7 @@ SEQUENCES: dict[str, list[Step]] = {
         _merge(free={"a": True}),
         _merge(free={"a": 1}),
         _apply(free={"a": True}),
+        Step("PATCH", f"{_GADGETS}/one", {"spec": 1.5}, media=MERGE_PATCH),
     ],
     "the text of a large number in an object of any type is kept": [
         Step("POST", _REVISIONS, {"metadata": {"name": "one"}, "data": {"spec": {"a": 2**63}}}),

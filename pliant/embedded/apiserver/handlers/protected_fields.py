@@ -63,14 +63,14 @@ def find_restored_fields(info: RequestInfo, old: Object, new: Object) -> Object 
     These are the finalizers in the spec of a namespace, whose labels include those that it has by default, and what a
     service had as a type that is reachable from outside: it is dropped later.
     """
-    if info.subresource:
+    if info.subresource or info.kind.resource_key not in (SERVICES_RESOURCE_KEY, NAMESPACES_RESOURCE_KEY):
         return None
     there, here = (each.get("spec") or {} for each in (old, new))
     if info.kind.resource_key == SERVICES_RESOURCE_KEY:
         loses_fields = there.get("type") in _EXTERNAL_TYPES and here.get("type") != there["type"]
         return {} if loses_fields else None
     finalizers = here.get("finalizers") or []
-    if info.kind.resource_key != NAMESPACES_RESOURCE_KEY or finalizers == (there.get("finalizers") or []):
+    if finalizers == (there.get("finalizers") or []):
         return None
     return {"spec": {"finalizers": finalizers} if finalizers else {}, "metadata": with_name_label(new)["metadata"]}
 
