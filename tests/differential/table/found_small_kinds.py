@@ -228,6 +228,15 @@ SEQUENCES: dict[str, list[Step]] = {
         Step("POST", f"{A}/resourcequotas", {"metadata": {"name": "one"}}),
         Step("DELETE", f"{A}/resourcequotas/one"),
     ],
+    "limits with wrong names are compared, too": [
+        Step("POST", f"{A}/limitranges", {"metadata": {"name": "one"}, "spec": {"limits": [limits]}}, {"dryRun": "All"})
+        for limits in (
+            {"maxLimitRequestRatio": {"memory": None, "unknown": 1}},
+            {"type": "Pod", "default": {"cpu": 5}, "max": {"cpu": 1, "a b": 0}, "min": {"cpu": 2}},
+            {"type": "Container", "default": {"cpu": 5, "x": 1}, "max": {"cpu": 1}, "min": {"cpu": 2}},
+            {"type": "PersistentVolumeClaim", "max": {"cpu": 1}, "min": {"cpu": 2}},
+        )
+    ],
     "a dry run with a version that is none": [
         Step("POST", f"{A}/configmaps", {"metadata": {"name": "one", "resourceVersion": "x"}}, {"dryRun": "All"})
     ],

@@ -18,6 +18,7 @@ from pliant.embedded.schema.metadata import qualified_name_problem
 from pliant.embedded.storage.stored_objects import Object
 
 _LIMIT_TYPES: Final = ("Pod", "Container", "PersistentVolumeClaim")
+_DEFAULTS: Final = ("default", "defaultRequest")
 _LIMIT_FIELDS: Final = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 
 
@@ -43,7 +44,8 @@ def validate_limit_range(limit_range: Object, old: Object | None) -> list[FieldE
         if limit_type in types:
             errors.append(duplicate_value(f"{path}.type", limit_type))
         types.add(limit_type)
-        errors += _validate_names_and_values(item, path) or _validate_amounts(item, path)
+        errors += _validate_names_and_values(item, path)
+        errors += _validate_amounts(item, path)
     return errors
 
 
@@ -61,7 +63,7 @@ def _validate_names_and_values(item: Object, path: str) -> list[FieldError]:
     validate_name = validate_container_resource_name if is_compute else validate_resource_name
     for field in _LIMIT_FIELDS:
         quantities: dict[str, Any] = item.get(field) or {}
-        if item.get("type") == "Pod" and field in ("default", "defaultRequest"):
+        if item.get("type") == "Pod" and field in _DEFAULTS:
             if quantities:
                 errors.append(forbidden_field(f"{path}.{field}", "may not be specified when `type` is 'Pod'"))
             continue
@@ -78,7 +80,8 @@ def _validate_names_and_values(item: Object, path: str) -> list[FieldError]:
 
 
 def _validate_amounts(item: Object, path: str) -> Iterator[FieldError]:
-    amounts = {field: parse_amounts(item.get(field)) for field in _LIMIT_FIELDS}
+    ignored = _DEFAULTS if item.get("type") == "Pod" else ()
+    amounts = {field: parse_amounts(item.get(field) if field not in ignored else None) for field in _LIMIT_FIELDS}
     for name in sorted({name for each in amounts.values() for name in each}):
         for lower, upper, reported, title in (
             ("min", "max", "min", "min value {} is greater than max value {}"),
