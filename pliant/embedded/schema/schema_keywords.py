@@ -65,7 +65,7 @@ def _find_node_errors(schema: JsonSchema, path: str, *, is_meta: bool, allows_de
     if schema.get("default") is not None and not allows_default:
         yield forbidden_field(f"{path}.default", "must not be set in the metadata of an object")
     for keyword in _NOT_SUPPORTED:
-        if schema.get(keyword) or (keyword in ("additionalItems", "$ref") and keyword in schema):
+        if schema.get(keyword) or (keyword in ("additionalItems", "$ref", "dependencies") and keyword in schema):
             yield forbidden_field(f"{path}.{keyword}", f"{keyword} is not supported")
     if isinstance(schema.get("items"), list):
         yield forbidden_field(f"{path}.items", "items must be a schema object and not an array")

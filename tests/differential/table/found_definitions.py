@@ -136,6 +136,11 @@ SEQUENCES: dict[str, list[Step]] = {
         _apply_schema(**{"x-kubernetes-validations": [{"rule": "true"}, {"rule": "true"}]}),
         _apply_schema(**{"x-kubernetes-validations": [{}]}),
     ],
+    "empty keywords at the root of a schema": [
+        _create({"type": "object", keyword: empty}, subresources=subresources)
+        for subresources in ({}, {"status": {}})
+        for keyword, empty in (("enum", []), ("allOf", []), ("oneOf", []), ("definitions", {}), ("required", []))
+    ],
     "scales of custom objects": [
         Step("POST", _GADGETS, _ONE),
         _scale({"metadata": {"resourceVersion": "1"}}),

@@ -12,6 +12,7 @@ from pliant.embedded.apiserver.admission.plugins import ADMIT_ALL, AdmissionPlug
 from pliant.embedded.apiserver.admission.priority_classes import set_pod_priority
 from pliant.embedded.apiserver.admission.service_accounts import require_service_account
 from pliant.embedded.apiserver.authorization.write_authorizer import WriteAuthorizer
+from pliant.embedded.apiserver.handlers.crd_schema_fields import drop_empty_keywords
 from pliant.embedded.apiserver.handlers.object_identities import ObjectIdentities
 from pliant.embedded.apiserver.handlers.object_lifecycle import (
     NAMESPACES_RESOURCE_KEY,
@@ -168,6 +169,8 @@ class AdmittedWriter:
         if field_errors:
             title = kind if not kind.is_custom else with_type_of_object(kind, obj)
             raise errors.invalid_object(title, obj["metadata"].get("name") or "", field_errors)
+        if kind.resource_key == CRDS_RESOURCE_KEY:
+            drop_empty_keywords(obj)
         # A dry run shows a status as the client writes it.
         if kind.resource_key == CRDS_RESOURCE_KEY and not (old and old["spec"] == obj["spec"] and is_dry_run):
             obj["status"] = established_status(obj, self._clock.now())

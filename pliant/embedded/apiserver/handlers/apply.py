@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from pliant.embedded.apiserver.handlers.admitted_writes import AdmittedWriter, Replacement, UpdateFunction
-from pliant.embedded.apiserver.handlers.crd_schema_fields import find_schema_type_problems, prune_crd_schemas
+from pliant.embedded.apiserver.handlers.crd_schema_fields import (
+    find_empty_keywords,
+    find_schema_type_problems,
+    prune_crd_schemas,
+)
 from pliant.embedded.apiserver.handlers.object_lifecycle import CRDS_RESOURCE_KEY
 from pliant.embedded.apiserver.handlers.preconditions import (
     parse_resource_version,
@@ -153,6 +157,7 @@ def _read_merged(info: RequestInfo, desired: Object, merged: Object) -> None:
     kind, metadata = info.kind, merged["metadata"]
     if kind.is_custom:
         _drop_invalid_times(desired["metadata"], metadata)
+    empty_keywords = find_empty_keywords(merged) if kind.resource_key == CRDS_RESOURCE_KEY else []
     try:
         read_typed_object(kind.api_version, kind.kind, merged)
         if kind.is_custom:
@@ -161,6 +166,8 @@ def _read_merged(info: RequestInfo, desired: Object, merged: Object) -> None:
     except TypeMismatch as error:
         message = f"failed to convert new object ({_title(info, desired)}) to proper version: {error}"
         raise errors.unexpected_error(message) from None
+    for schema, keywords in empty_keywords:
+        schema |= keywords
     require_matching_name(info, metadata)
 
 

@@ -14,6 +14,11 @@ from pliant.embedded.storage.stored_objects import Object
 _SCHEMA: Final = "apiextensions.v1.JSONSchemaProps"
 _JSON_TYPES: Final = {"string": "string", "bool": "boolean", "int": "integer", "double": "number"}
 
+_OMITTED_IF_EMPTY: Final[Object] = {
+    **{name: [] for name in ("enum", "allOf", "oneOf", "anyOf", "x-kubernetes-list-map-keys")},
+    **{name: {} for name in ("definitions", "dependencies", "patternProperties")},
+}
+
 
 def prune_crd_schemas(crd: Object) -> list[str]:
     """Remove unknown keywords, and fields of status subresources, in place, and return their paths.
@@ -36,6 +41,27 @@ def find_schema_type_problems(crd: Object) -> Iterator[str]:
     for index, schema in _iterate_schemas(crd):
         path: FieldPath = ("f:spec", "f:versions", f"i:{index}", "f:schema", "f:openAPIV3Schema")
         yield from find_type_problems(schema, _keywords_schema(), path, is_builtin=True)
+
+
+def find_empty_keywords(crd: Object) -> list[tuple[Object, Object]]:
+    """Return the empty keywords at the root of each schema, with the schema.
+
+    API servers do not store them, but tell them from missing ones when they validate a CRD.
+    """
+    if not isinstance(crd.get("spec"), dict):
+        return []
+    found = [
+        (schema, {name: schema[name] for name, empty in _OMITTED_IF_EMPTY.items() if schema.get(name) == empty})
+        for _, schema in _iterate_schemas(crd)
+    ]
+    return [(schema, keywords) for schema, keywords in found if keywords]
+
+
+def drop_empty_keywords(crd: Object) -> None:
+    """Remove the empty keywords at the root of each schema in place."""
+    for schema, keywords in find_empty_keywords(crd):
+        for name in keywords:
+            del schema[name]
 
 
 def _iterate_schemas(crd: Object) -> Iterator[tuple[int, Object]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from pliant.embedded.apiserver.admission.admission import merge_string_data
-from pliant.embedded.apiserver.handlers.crd_schema_fields import prune_crd_schemas
+from pliant.embedded.apiserver.handlers.crd_schema_fields import find_empty_keywords, prune_crd_schemas
 from pliant.embedded.apiserver.handlers.object_lifecycle import CRDS_RESOURCE_KEY
 from pliant.embedded.apiserver.handlers.protected_fields import written_empty_bytes
 from pliant.embedded.apiserver.handlers.whole_numbers import read_large_numbers, to_stored_numbers
@@ -69,8 +69,11 @@ def check_and_prune(info: RequestInfo, obj: Object) -> list[str]:
     empty = written_empty_lists(kind.api_version, kind.kind, obj)
     if info.name:
         empty |= written_empty_bytes(kind, obj)
+    empty_keywords = find_empty_keywords(obj) if kind.resource_key == CRDS_RESOURCE_KEY else []
     read_typed(info, obj)
     obj |= empty
+    for schema, keywords in empty_keywords:
+        schema |= keywords
     if kind.resource_key == _SECRETS_RESOURCE_KEY:  # before the managers of the fields are determined
         merge_string_data(obj)
     if obj.get("metadata") is None:
