@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pliant.kube.transport.base import APPLY_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
+from pliant.kube.transport.base import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from tests.differential.steps import TABLE, WATCH, A, Step
 from tests.differential.table.services import service
 
@@ -54,6 +54,17 @@ _INITS = [{"name": "a", "image": "x:1"}, {"name": "b", "image": "x:1", "restartP
 _BAD_ITEMS: tuple[Any, ...] = ({}, "x", [], None, {"name": "main", "$patch": "x"})
 _DONE = {"terminated": {"exitCode": 0}}
 SEQUENCES: dict[str, list[Step]] = {
+    "a JSON patch that moves a value below itself": [
+        Step("POST", _PODS, _pod({"containers": [_MAIN, {**_MAIN, "name": "side"}]})),
+        *(
+            Step("PATCH", _ONE, [{"op": "move", "from": source, "path": path}], media=JSON_PATCH)
+            for source, path in (
+                ("/spec/containers/0", "/spec/containers/0/name"),
+                ("/metadata", "/metadata/labels"),
+                ("/spec/containers/1", "/spec/containers/1/name"),
+            )
+        ),
+    ],
     "the status of a pod with a projected volume without sources": [
         Step("POST", _PODS, _pod({"volumes": [{"name": "v", "projected": {}}]})),
         _status(message="text"),

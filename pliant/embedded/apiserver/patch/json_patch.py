@@ -68,10 +68,7 @@ def _apply_operation(document: Any, operation: dict[str, Any]) -> None:
                 raise _inapplicable_patch_error("the object must be replaced by an object")
             _replace_value(document, path, deep_copy(value))
         case "move":
-            source = _parse_source(operation)
-            if path[: len(source)] == source and path != source:
-                raise _inapplicable_patch_error(f"cannot move {_format_pointer(source)} into itself")
-            parent, key = _find_value(document, source)
+            parent, key = _find_value(document, _parse_source(operation))
             _insert_value(document, path, parent.pop(key))
         case "copy":
             _insert_value(document, path, deep_copy(_copied_value(document, _parse_source(operation))))
