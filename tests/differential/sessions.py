@@ -50,6 +50,7 @@ class Session:
 
     async def send(self, step: Step) -> Answer:
         """Send a request and return what matters of the answer."""
+        await self._await_cache(step)
         try:
             reply = await self._transport.send(step.to_request(self._values(step)))
         except Unreachable as error:
@@ -62,6 +63,17 @@ class Session:
             return Answer(CRASHED, f"{error!r} in {last.filename}:{last.lineno}")
         self._remember(step, decode_reply(reply))
         return normalize_reply(reply, self._run)
+
+    async def _await_cache(self, step: Step) -> None:
+        """Wait until the watch cache has what is stored: kube-apiserver answers some reads from an older state."""
+        if step.query.get("resourceVersion", "0" if step.method == WATCH else "") != "0":
+            return
+        newest = Step("GET", step.collection_path, query={"limit": "1"})  # read from the storage
+        reply = await self._transport.send(newest.to_request(self._values(step)))
+        version = decode_reply(reply)["metadata"].get("resourceVersion")
+        if version:
+            cached = replace(newest, query={"resourceVersion": version})
+            await self._transport.send(cached.to_request(self._values(step)))
 
     async def run(self, steps: Sequence[Step]) -> AsyncIterator[Answer]:
         """Yield the answer of each step; a watch is answered by its first code, and by its events at the end."""
@@ -84,6 +96,7 @@ class Session:
 
     @asynccontextmanager
     async def _watch(self, step: Step) -> AsyncIterator[tuple[Answer, asyncio.Task[Answer] | None]]:
+        await self._await_cache(step)
         request = replace(step.to_request(self._values(step)), timeout=60.0)
         async with self._transport.stream(_as_watch(request)) as stream:
             if stream.status != 200:

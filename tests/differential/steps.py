@@ -60,6 +60,14 @@ class Step:
             parts = parts[2:]
         return "/".join([*parts[:1], *parts[2:3]])
 
+    @property
+    def collection_path(self) -> str:
+        """Return the path of the collection that the path is, or in which its object is."""
+        parts = self.path.strip("/").split("/")
+        root = 2 if self.path.startswith("/api/") else 3
+        is_namespaced = parts[root] == "namespaces" and parts[root + 2 : root + 3] not in ([], ["status"], ["finalize"])
+        return "/" + "/".join(parts[: root + (3 if is_namespaced else 1)])
+
     def to_request(self, values: Mapping[str, str]) -> Request:
         """Return the request with the values of the placeholders."""
         is_raw = isinstance(self.body, bytes)
