@@ -67,7 +67,7 @@ def _service_external_ip(service: Object, now: datetime) -> str:
     addresses = list(spec.get("externalIPs") or ())
     if spec.get("type") == "LoadBalancer":
         ingress = _get_section(_get_section(service, "status"), "loadBalancer").get("ingress") or ()
-        addresses = [entry.get("ip") or entry.get("hostname", "") for entry in ingress] + addresses
+        addresses = sorted({entry.get("ip") or entry.get("hostname") or "" for entry in ingress} - {""}) + addresses
         return ",".join(addresses) or "<pending>"
     return ",".join(addresses) or "<none>"
 

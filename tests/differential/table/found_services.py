@@ -40,6 +40,13 @@ def _endpoint(*addresses: str, kind: str = "IPv4", **fields: Any) -> Step:
 
 
 SEQUENCES: dict[str, list[Step]] = {
+    "the table shows the addresses of a load balancer sorted and once": [
+        _create(type="LoadBalancer"),
+        _status(
+            loadBalancer={"ingress": [{"hostname": "lb.example.com"}, {"ip": "203.0.113.9"}, {"ip": "203.0.113.9"}]}
+        ),
+        Step("GET", _SERVICES, accept=TABLE),
+    ],
     "fields of services": [
         _create(True, externalIPs=["203.0.113.8"]),
         _create(True, externalIPs=["127.0.0.1", "a/b", "169.254.0.1", "0.0.0.0", "224.0.0.1"]),
