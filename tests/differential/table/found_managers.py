@@ -10,6 +10,7 @@ from tests.differential.steps import Step
 _NAMESPACES = "/api/v1/namespaces"
 _NAMESPACE = f"{_NAMESPACES}/{{run}}-one"
 _SERVICES = "/api/v1/namespaces/{run}-a/services"
+_GADGETS = "/apis/example.org/v1/namespaces/{run}-a/gadgets"
 _KUBERNETES, _OTHER = ["kubernetes"], ["a/b"]
 
 
@@ -45,6 +46,20 @@ def _change_type(old: str, new: dict[str, Any], applied: dict[str, Any]) -> list
     ]
 
 
+def _scale(*changes: Step, **spec: Any) -> list[Step]:
+    """Scale a gadget between applies; `changes` come last."""
+    typed = {"apiVersion": "example.org/v1", "kind": "Gadget", "metadata": {"name": "one"}}
+    return [Step("POST", _GADGETS, {**typed, "spec": {"size": 1, **spec}}), *changes, _apply_replicas(5)]
+
+
+def _apply_replicas(replicas: int, manager: str = "bob") -> Step:
+    body = {"apiVersion": "example.org/v1", "kind": "Gadget", "metadata": {"name": "one"}}
+    query = {"fieldManager": manager}
+    return Step("PATCH", f"{_GADGETS}/one", {**body, "spec": {"replicas": replicas}}, query=query, media=APPLY_PATCH)
+
+
+_PATCH_SCALE = Step("PATCH", f"{_GADGETS}/one/scale", {"spec": {"replicas": 3}}, media=MERGE_PATCH)
+_PUT_SCALE = Step("PUT", f"{_GADGETS}/one/scale", {"metadata": {"name": "one"}, "spec": {"replicas": 3}})
 SEQUENCES: dict[str, list[Step]] = {
     "the creator of a namespace manages the finalizer that it would also have by default": [
         _create(_KUBERNETES),
@@ -68,4 +83,9 @@ SEQUENCES: dict[str, list[Step]] = {
     "a service that loses a field of load balancers": _change_type(
         "LoadBalancer", {"type": "NodePort"}, {"allocateLoadBalancerNodePorts": True, "type": "NodePort"}
     ),
+    "a patch of a Scale manages only replicas that had a manager": _scale(_PATCH_SCALE),
+    "a patch of a Scale manages replicas that had a manager": _scale(_PATCH_SCALE, replicas=1),
+    "a patch of a Scale takes applied replicas": _scale(_apply_replicas(1, "ada"), _PATCH_SCALE),
+    "an update of a Scale leaves the replicas without a manager": _scale(_PUT_SCALE, replicas=1),
+    "an update of a Scale takes applied replicas from their manager": _scale(_apply_replicas(3, "ada"), _PUT_SCALE),
 }

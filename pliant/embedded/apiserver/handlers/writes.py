@@ -19,6 +19,7 @@ from pliant.embedded.apiserver.patch.patches import apply_patch, read_patch
 from pliant.embedded.apiserver.patch.server_side_apply import (
     add_first_manager,
     is_apply_patch,
+    with_managers_after_scale,
     with_updated_managed_fields,
 )
 from pliant.embedded.storage.store import Store, Transaction
@@ -145,7 +146,10 @@ class ObjectWriter:
         uid = new["metadata"].get("uid")
         restored = find_restored_fields(info, old, new)
         new = restore_protected_fields(info, old, new)
-        new = with_updated_managed_fields(info, old, new, self._clock.now(), restored)
+        if info.kind.is_custom and info.subresource == "scale":
+            new = with_managers_after_scale(info, old, new, self._clock.now())
+        else:
+            new = with_updated_managed_fields(info, old, new, self._clock.now(), restored)
         if found and uid and not info.subresource:  # the validators also see the UID that is refused
             new["metadata"]["uid"] = uid
         return self._writer.replace(transaction, info, Replacement(current, old, new, found), warnings, to_admitted)

@@ -108,7 +108,7 @@ def apply_to_live(
 
     Raise `Conflict` if that changes fields of other managers, unless `force` is set.
     """
-    entries = _decode_entries(live, scope)
+    entries = decode_entries(live, scope)
     before = next((each for each in entries if each.identity == entry.identity), None)
     others = [each for each in entries if each is not before]
     result = field_sets.merge_applied_configuration(live, desired, scope.schema)
@@ -133,7 +133,7 @@ def managers_after_update(
 ) -> list[ManagedFieldsEntry]:
     """Return the managers after an update or patch, whose writer owns the fields that it changed."""
     has_no_manager = old["metadata"].get("managedFields") == []
-    entries = [] if has_no_manager else _decode_entries(old, scope)
+    entries = [] if has_no_manager else decode_entries(old, scope)
     old_fields, new_fields = scope.manageable_fields(old), scope.manageable_fields(new)
     changed = _changed_paths(old_fields, new_fields)
     if not changed and not (old_fields.keys() - new_fields.keys()):
@@ -160,7 +160,8 @@ def encode_managed_fields(entries: list[ManagedFieldsEntry]) -> list[dict[str, A
     ]
 
 
-def _decode_entries(obj: Object, scope: WriteScope) -> list[ManagedFieldsEntry]:
+def decode_entries(obj: Object, scope: WriteScope) -> list[ManagedFieldsEntry]:
+    """Return the managers of an object, with those that own its fields before the first apply."""
     managed_fields = obj["metadata"].get("managedFields")
     if managed_fields:
         return [_decode_entry(each) for each in managed_fields]

@@ -109,6 +109,22 @@ def with_updated_managed_fields(
     return {**new, "metadata": {**new["metadata"], "managedFields": entries}}
 
 
+def with_managers_after_scale(info: RequestInfo, old: Object, new: Object, now: datetime) -> Object:
+    """Return a custom object whose Scale was written, with its managers.
+
+    As in API servers, an update of the Scale leaves the replicas without a manager, and a patch gives them one only if
+    they had one before.
+    """
+    assert info.kind.scale is not None
+    replicas = tuple(f"f:{name}" for name in info.kind.scale.spec_replicas.strip(".").split("."))
+    entries = managed_fields.decode_entries(old, WriteScope.for_endpoint(info.kind, ""))
+    if info.request.method == "PATCH" and any(replicas in each.paths for each in entries):
+        return with_updated_managed_fields(info, old, new, now)
+    remaining = [replace(each, paths=each.paths - {replicas}) for each in entries]
+    encoded = managed_fields.encode_managed_fields([each for each in remaining if each.paths])
+    return {**new, "metadata": {**new["metadata"], "managedFields": encoded}}
+
+
 def add_first_manager(info: RequestInfo, obj: Object, now: datetime) -> None:
     """Add the `managedFields` of a new object with an empty list, or with a value that it would also have by default.
 
