@@ -69,10 +69,11 @@ def _without_manager_events(real: Any, embedded: Any) -> Any:
     last: dict[str, Any] = {}
     events = []
     for event in real:
-        name = event["object"].get("metadata", {}).get("name", "")
-        if event["type"] != "MODIFIED" or last.get(name) != event["object"]:
+        obj = event.get("object") or {}  # none if the watch has timed out
+        name = obj.get("metadata", {}).get("name", "")
+        if event["type"] != "MODIFIED" or last.get(name) != obj:
             events.append(event)
-        last[name] = event["object"]
+        last[name] = obj
     return events
 
 

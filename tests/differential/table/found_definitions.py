@@ -17,6 +17,9 @@ _CHANGES = {"type": "string", "maxLength": 5, "x-kubernetes-validations": [{"rul
 _ONE = {"apiVersion": "example.org/v1", "kind": "Gadget", "metadata": {"name": "one"}, "spec": {"size": 1}}
 
 
+_SUBRESOURCES: tuple[dict[str, Any], ...] = ({}, {"status": {}})
+
+
 def _create(*schemas: Any, **version: Any) -> Step:
     versions = [
         {"name": f"v{index}", "schema": {"openAPIV3Schema": each}, **version} for index, each in enumerate(schemas)
@@ -138,7 +141,7 @@ SEQUENCES: dict[str, list[Step]] = {
     ],
     "empty keywords at the root of a schema": [
         _create({"type": "object", keyword: empty}, subresources=subresources)
-        for subresources in ({}, {"status": {}})
+        for subresources in _SUBRESOURCES
         for keyword, empty in (("enum", []), ("allOf", []), ("oneOf", []), ("definitions", {}), ("required", []))
     ],
     "scales of custom objects": [
