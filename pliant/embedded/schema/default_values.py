@@ -35,7 +35,8 @@ def _find_value_errors(schema: JsonSchema, value: Any, path: str, *, is_resource
     validate = compile_validator(_without_types(schema))
     found = (validate(_with_floats(value)) if validate is not None else None) or ()
     errors = [error.build() for error in found]
-    if any(isinstance(error, NotIntegerBuilder) for error in found):  # API servers report it at the root, too
+    is_not_integer = any(isinstance(error, NotIntegerBuilder) for error in found)
+    if is_not_integer or _has_fractional_limit(schema, value):  # API servers report it at the root, too
         errors.append(FieldError.of("", FieldErrorType.INVALID, "", "a number in it must be an integer"))
     if not errors and has_rules(schema):
         # Importing CEL takes 12 ms; most schemas with defaults have no rules for them.
@@ -46,6 +47,20 @@ def _find_value_errors(schema: JsonSchema, value: Any, path: str, *, is_resource
     for error in errors:
         field = error.field.removeprefix("<nil>")
         yield FieldError(f"{path}.{field}" if field else path, error.reason, error.message)
+
+
+def _has_fractional_limit(schema: Any, value: Any) -> bool:
+    """Return whether an integer in a value has a limit that is none: API servers refuse any value then."""
+    if not isinstance(schema, Mapping):
+        return False
+    if isinstance(value, dict):
+        declared, additional = schema.get("properties") or {}, schema.get("additionalProperties")
+        return any(_has_fractional_limit(declared.get(name, additional), member) for name, member in value.items())
+    if isinstance(value, list):
+        return any(_has_fractional_limit(schema.get("items"), each) for each in value)
+    limits = [schema.get(keyword) for keyword in ("minimum", "maximum", "multipleOf")]
+    is_integer = schema.get("type") == "integer" and type(value) in (int, float)
+    return is_integer and any(isinstance(limit, float) and not limit.is_integer() for limit in limits)
 
 
 def _with_floats(value: Any) -> Any:

@@ -17,6 +17,15 @@ _CHANGES = {"type": "string", "maxLength": 5, "x-kubernetes-validations": [{"rul
 _ONE = {"apiVersion": "example.org/v1", "kind": "Gadget", "metadata": {"name": "one"}, "spec": {"size": 1}}
 
 
+_FRACTIONAL_LIMITS: tuple[tuple[dict[str, Any], Any], ...] = (
+    ({"type": "integer", "minimum": 1.5}, 7),
+    ({"type": "integer", "maximum": 10.5, "format": "int32"}, 7),
+    ({"type": "integer", "multipleOf": 3.5}, 7),
+    ({"type": "number", "minimum": 1.5}, 7),
+    ({"type": "array", "items": {"type": "integer", "minimum": 1.5}}, [7]),
+    ({"type": "object", "properties": {"b": {"type": "integer", "minimum": 1.5}}}, {"b": 7}),
+    ({"type": "object", "properties": {"b": {"type": "integer", "minimum": 1.5}}}, {}),
+)
 _SUBRESOURCES: tuple[dict[str, Any], ...] = ({}, {"status": {}})
 
 
@@ -143,6 +152,10 @@ SEQUENCES: dict[str, list[Step]] = {
         _create({"type": "object", keyword: empty}, subresources=subresources)
         for subresources in _SUBRESOURCES
         for keyword, empty in (("enum", []), ("allOf", []), ("oneOf", []), ("definitions", {}), ("required", []))
+    ],
+    "defaults of integers whose limits are none": [
+        _create({"type": "object", "properties": {"a": {**keywords, "default": default}}})
+        for keywords, default in _FRACTIONAL_LIMITS
     ],
     "scales of custom objects": [
         Step("POST", _GADGETS, _ONE),
