@@ -31,6 +31,16 @@ _ODD_CONDITIONS: tuple[list[Any], ...] = (
     [_CONDITION],
 )
 _ODD_SECRETS: tuple[list[Any], ...] = ([], [{}], ["x"], [["x"]], [{"name": "a"}], [{"$patch": "replace"}])
+_NEW_EVENTS = "/apis/events.k8s.io/v1/namespaces/{run}-a/events"
+_NEW_EVENT = {
+    "eventTime": "2030-01-01T00:00:00.000000Z",
+    "reportingController": "example.org/c",
+    "reportingInstance": "c-1",
+    "action": "Start",
+    "reason": "Started",
+    "type": "Normal",
+    "regarding": {"namespace": "{run}-a"},
+}
 
 
 def _create_claim(**spec: Any) -> Step:
@@ -236,6 +246,10 @@ SEQUENCES: dict[str, list[Step]] = {
             {"type": "Container", "default": {"cpu": 5, "x": 1}, "max": {"cpu": 1}, "min": {"cpu": 2}},
             {"type": "PersistentVolumeClaim", "max": {"cpu": 1}, "min": {"cpu": 2}},
         )
+    ],
+    "a new event with a name that exists and a generateName": [
+        Step("POST", _NEW_EVENTS, {"metadata": {"name": "one", **metadata}, **_NEW_EVENT})
+        for metadata in ({}, {"generateName": "zz-"}, {})
     ],
     "a dry run with a version that is none": [
         Step("POST", f"{A}/configmaps", {"metadata": {"name": "one", "resourceVersion": "x"}}, {"dryRun": "All"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -39,6 +40,8 @@ def path_not_found(*, is_in_builtin_group: bool = True) -> NotFound:
 
 
 def already_exists(kind: Kind, name: str, *, is_terminating: bool = False, is_generated: bool = False) -> AlreadyExists:
+    if is_generated:  # here, API servers name the resource as which the object is stored
+        kind = replace(kind, group=kind.stored_group)
     message = f'{kind.qualified_name} "{name}" already exists'
     details: dict[str, Any] = _status_details(kind, name)
     if is_generated:
