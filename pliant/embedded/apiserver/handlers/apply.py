@@ -21,7 +21,7 @@ from pliant.embedded.apiserver.handlers.write_checks import read_embedded_resour
 from pliant.embedded.apiserver.http import errors
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import write_response
-from pliant.embedded.apiserver.patch.managed_fields import merge_schema
+from pliant.embedded.apiserver.patch.merge_schemas import merge_schema
 from pliant.embedded.apiserver.patch.server_side_apply import ApplyRequest
 from pliant.embedded.apiserver.patch.typed_configurations import find_type_problems
 from pliant.embedded.apiserver.protobuf.typed_objects import read_typed_object

@@ -8,40 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 from pliant.embedded.apiserver.patch import field_sets
 from pliant.embedded.apiserver.patch.field_sets import FieldPath, FieldRemoval, MergeSchema
+from pliant.embedded.apiserver.patch.merge_schemas import merge_schema
+from pliant.embedded.apiserver.patch.server_set_fields import is_set_by_server
 from pliant.embedded.apiserver.patch.status_metadata import WRITABLE_BY_STATUS
-from pliant.embedded.apiserver.protobuf.typed_objects import is_always_written
-from pliant.embedded.registry.conversions import EVENTS_CONVERSION, to_served_schema
 from pliant.embedded.registry.kinds import Kind
-from pliant.embedded.schema.embedded_resources import declare_embedded_metadata
 from pliant.embedded.storage.stored_objects import Object
 from pliant.errors import Conflict
-from pliant.schemas import load_kubernetes_schema
 
 APPLY_OPERATION, UPDATE_OPERATION = "Apply", "Update"
 _SERVER_MANAGED_METADATA = frozenset(
     {"name", "namespace", "generateName", "uid", "resourceVersion", "generation", "creationTimestamp"}
     | {"deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink"}
-)
-
-
-_PHASES_SET_BY_SERVER = {
-    "Namespace": ("Active", "Terminating"),
-    "PersistentVolumeClaim": ("Pending",),
-    "Pod": ("Pending",),
-}
-_SET_BY_SERVER = {
-    "Namespace": [("f:spec", "f:finalizers")],
-    "PersistentVolumeClaim": [("f:spec", "f:dataSourceRef")],
-    "Pod": [("f:spec", f"f:{name}") for name in ("priority", "preemptionPolicy")],
-    "Service": [("f:spec", f"f:{name}") for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")],
-}
-_GENERATED_JOB_LABELS = frozenset(
-    f"f:{prefix}{name}" for prefix in ("", "batch.kubernetes.io/") for name in ("controller-uid", "job-name")
 )
 
 
@@ -181,43 +162,8 @@ def _first_entry(obj: Object, scope: WriteScope, *, has_server_fields: bool = Fa
         operation=UPDATE_OPERATION,
         api_version=obj["apiVersion"],
         time=obj["metadata"].get("creationTimestamp", ""),
-        paths=paths if has_server_fields else frozenset(path for path in paths if not _is_set_by_server(path, obj)),
+        paths=paths if has_server_fields else frozenset(path for path in paths if not is_set_by_server(path, obj)),
     )
-
-
-def _is_set_by_server(path: FieldPath, obj: Object) -> bool:
-    """Return whether admission, allocation or encoding has likely set a field, which therefore has no manager."""
-    name = path[0].removeprefix("f:")
-    if len(path) == 1 and _is_zero(obj.get(name)) and is_always_written(obj["apiVersion"], obj["kind"], name):
-        return True  # an empty object has this value, too
-    if path[0] == "f:status":
-        return _is_first_status(path, obj)
-    if path[:2] == ("f:spec", "f:tolerations") and obj["kind"] == "Pod":
-        tolerations = obj["spec"].get("tolerations") or ()
-        return all(str(each.get("key")).startswith("node.kubernetes.io/") for each in tolerations)
-    if obj["kind"] == "Job" and not obj["spec"].get("manualSelector"):
-        return path[:2] == ("f:spec", "f:selector") or path[-1] in _GENERATED_JOB_LABELS
-    if path[:2] not in _SET_BY_SERVER.get(obj["kind"], ()):
-        return False
-    value = obj["spec"].get(path[1].removeprefix("f:"))
-    if obj["kind"] == "Namespace":
-        return bool(value == ["kubernetes"])
-    return value not in ("None", "PreferDualStack")  # only clients choose these
-
-
-def _is_zero(value: Any) -> bool:
-    """Return whether a field has the value that it has in Go if it is not set; optional booleans have none."""
-    return value is None or (value in (0, "") and value is not False)
-
-
-def _is_first_status(path: FieldPath, obj: Object) -> bool:
-    """Return whether a field of a status has the value that a new object has, or that its deletion sets."""
-    name = path[1].removeprefix("f:") if len(path) > 1 else ""
-    if obj["kind"] == "Pod" and name == "conditions":
-        return all(each.get("reason") == "SchedulingGated" for each in obj["status"].get("conditions") or ())
-    value = obj["status"].get(name)
-    is_phase = name == "phase" and value in _PHASES_SET_BY_SERVER.get(obj["kind"], ())
-    return name in ("qosClass", "storedVersions") or _is_zero(value) or is_phase
 
 
 def _decode_entry(raw: Mapping[str, Any]) -> ManagedFieldsEntry:
@@ -288,53 +234,3 @@ def _conflict_error(conflicts: list[tuple[ManagedFieldsEntry, list[FieldPath]]])
     else:
         message = f"Apply failed with {len(causes)} conflicts: " + "\n".join(summaries)
     return Conflict(409, "Conflict", message, details={"causes": causes})
-
-
-def merge_schema(kind: Kind) -> MergeSchema:
-    """Return the schema by which applied configurations of a kind are merged."""
-    if kind.conversion is EVENTS_CONVERSION:
-        return to_served_schema(_builtin_schema(kind.kind), EVENTS_CONVERSION)
-    if kind.conversion is not None:
-        return {}
-    if not kind.is_custom and (published := _builtin_schema(kind.kind)):
-        return published
-    schema = kind.schema.openapi if kind.schema is not None else {}
-    if kind.schema is not None and kind.schema.embedded_paths:
-        schema = declare_embedded_metadata(schema, _builtin_schema("ObjectMeta"))
-    return {**schema, "properties": {**(schema.get("properties") or {}), "metadata": _builtin_schema("ObjectMeta")}}
-
-
-@cache
-def _builtin_schema(kind_name: str) -> MergeSchema:
-    # The published schema: the schema for validation permits duplicates in some lists that are merged by key.
-    try:
-        schema = load_kubernetes_schema(kind_name)
-    except KeyError:
-        return {}
-    _add_list_keys(schema, "imagePullSecrets")
-    _add_key_defaults(schema)
-    _add_list_keys(schema, "secrets")  # in Kubernetes, the only list with keys that have no default
-    if kind_name == "ControllerRevision":
-        schema["properties"]["data"] = {"x-kubernetes-map-type": "atomic"}  # any JSON value
-    return schema
-
-
-def _add_list_keys(schema: Any, list_name: str) -> None:
-    """Add the keys of a list that the schema for validation does not have, because its items may lack the key."""
-    for name, inner in (schema.get("properties") or {}).items():
-        if name == list_name and "x-kubernetes-list-type" not in inner:
-            inner |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
-        _add_list_keys(inner, list_name)
-
-
-def _add_key_defaults(schema: Any) -> None:
-    """Let texts that are keys of list items be empty by default, but not those of references to any object."""
-    properties = {name: inner for name, inner in (schema.get("properties") or {}).items() if name != "secrets"}
-    for inner in (*properties.values(), schema.get("additionalProperties"), schema.get("items")):
-        if isinstance(inner, dict):
-            _add_key_defaults(inner)
-    items = schema.get("items") or {}
-    for key in schema.get("x-kubernetes-list-map-keys") or ():
-        field = (items.get("properties") or {}).get(key, {})
-        if field.get("type") == "string" and key != "protocol":
-            field.setdefault("default", "")

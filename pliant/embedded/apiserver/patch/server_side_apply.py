@@ -12,6 +12,7 @@ from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.patch import managed_fields
 from pliant.embedded.apiserver.patch.field_sets import FieldPath, MergeSchema
 from pliant.embedded.apiserver.patch.managed_fields import ManagedFieldsEntry, WriteScope
+from pliant.embedded.apiserver.patch.merge_schemas import merge_schema
 from pliant.embedded.apiserver.patch.typed_configurations import find_type_problems
 from pliant.embedded.apiserver.protobuf.typed_objects import fill_zero_values, written_empty_lists
 from pliant.embedded.schema import deep_copy
@@ -63,7 +64,7 @@ class ApplyRequest:
         """Return the merged object and its `managedFields`; raise `Conflict` if it changes fields of other managers."""
         _require_named_secrets(self.info, live)
         if self.info.kind.is_custom:
-            _check_live_object(live, managed_fields.merge_schema(self.info.kind))
+            _check_live_object(live, merge_schema(self.info.kind))
         entry = self._managed_fields_entry()
         result, entries = managed_fields.apply_to_live(live, self.desired, self.scope, entry, force=self.force)
         if not entry.paths and "managedFields" not in live["metadata"]:
