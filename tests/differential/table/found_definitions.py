@@ -26,6 +26,7 @@ _FRACTIONAL_LIMITS: tuple[tuple[dict[str, Any], Any], ...] = (
     ({"type": "object", "properties": {"b": {"type": "integer", "minimum": 1.5}}}, {"b": 7}),
     ({"type": "object", "properties": {"b": {"type": "integer", "minimum": 1.5}}}, {}),
 )
+_EMPTY_DEPENDENCIES: dict[str, Any] = {"type": "string", "dependencies": {}}
 _SUBRESOURCES: tuple[dict[str, Any], ...] = ({}, {"status": {}})
 
 
@@ -147,11 +148,22 @@ SEQUENCES: dict[str, list[Step]] = {
         _apply_schema(items={"unknown": 1}),
         _apply_schema(**{"x-kubernetes-validations": [{"rule": "true"}, {"rule": "true"}]}),
         _apply_schema(**{"x-kubernetes-validations": [{}]}),
+        _apply_schema(**{"x-kubernetes-validations": [{"rule": ""}, {}]}),
+        _apply_schema(properties={"a": {"type": "string", "x-kubernetes-validations": [{}, {"rule": "true"}, {}]}}),
     ],
     "empty keywords at the root of a schema": [
         _create({"type": "object", keyword: empty}, subresources=subresources)
         for subresources in _SUBRESOURCES
         for keyword, empty in (("enum", []), ("allOf", []), ("oneOf", []), ("definitions", {}), ("required", []))
+    ],
+    "empty keywords in a schema": [
+        _create({"type": "object", **keywords})
+        for keywords in (
+            *({"properties": {"a": {"type": "string", keyword: {}}}} for keyword in ("dependencies", "definitions")),
+            {"properties": {"a": {"type": "array", "items": _EMPTY_DEPENDENCIES}}},
+            {"properties": {"a": {"not": _EMPTY_DEPENDENCIES, "anyOf": [_EMPTY_DEPENDENCIES]}}},
+            {"additionalProperties": _EMPTY_DEPENDENCIES},
+        )
     ],
     "defaults of integers whose limits are none": [
         _create({"type": "object", "properties": {"a": {**keywords, "default": default}}})

@@ -18,6 +18,7 @@ _OMITTED_IF_EMPTY: Final[Object] = {
     **{name: [] for name in ("enum", "allOf", "oneOf", "anyOf", "x-kubernetes-list-map-keys")},
     **{name: {} for name in ("definitions", "dependencies", "patternProperties")},
 }
+_REFUSED_IF_EMPTY: Final[Object] = {"dependencies": {}}
 
 
 def prune_crd_schemas(crd: Object) -> list[str]:
@@ -44,21 +45,37 @@ def find_schema_type_problems(crd: Object) -> Iterator[str]:
 
 
 def find_empty_keywords(crd: Object) -> list[tuple[Object, Object]]:
-    """Return the empty keywords at the root of each schema, with the schema.
+    """Return the empty keywords that API servers tell from missing ones when they validate a CRD, with their schemas.
 
-    API servers do not store them, but tell them from missing ones when they validate a CRD.
+    They are not stored. Within a schema, only `dependencies` is one of them.
     """
     if not isinstance(crd.get("spec"), dict):
         return []
-    found = [
-        (schema, {name: schema[name] for name, empty in _OMITTED_IF_EMPTY.items() if schema.get(name) == empty})
-        for _, schema in _iterate_schemas(crd)
-    ]
+    found = []
+    for _, schema in _iterate_schemas(crd):
+        found.append((schema, _select_empty(schema, _OMITTED_IF_EMPTY)))
+        found += [(inner, _select_empty(inner, _REFUSED_IF_EMPTY)) for inner in _iterate_inner_schemas(schema)]
     return [(schema, keywords) for schema, keywords in found if keywords]
 
 
+def _select_empty(schema: Object, empty_values: Object) -> Object:
+    return {name: schema[name] for name, empty in empty_values.items() if schema.get(name) == empty}
+
+
+def _iterate_inner_schemas(schema: Object) -> Iterator[Object]:
+    fields = require_message(_SCHEMA).by_json_name
+    for name, member in schema.items():
+        message = find_message(fields[name].type_name) if name in fields else None
+        if message is None or not (message.is_union or message.name == _SCHEMA):
+            continue
+        for _, inner in _members(member, is_map=fields[name].is_map):
+            if isinstance(inner, dict):
+                yield inner
+                yield from _iterate_inner_schemas(inner)
+
+
 def drop_empty_keywords(crd: Object) -> None:
-    """Remove the empty keywords at the root of each schema in place."""
+    """Remove the empty keywords of each schema in place."""
     for schema, keywords in find_empty_keywords(crd):
         for name in keywords:
             del schema[name]
@@ -96,6 +113,7 @@ def _keywords_schema() -> MergeSchema:
     result = describe(_SCHEMA)
     rules = result["properties"]["x-kubernetes-validations"]
     rules["items"]["required"] = ["rule"]
+    rules["items"]["properties"]["rule"]["default"] = ""
     rules |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["rule"]}
     return result
 
