@@ -78,6 +78,15 @@ SEQUENCES: dict[str, list[Step]] = {
         Step("POST", _REVISIONS, {"metadata": {"name": "one"}, "data": {"spec": {"a": 2**63}}}),
         Step("PATCH", f"{_REVISIONS}/one", {"metadata": {"labels": {"a": "b"}}}, media=MERGE_PATCH),
     ],
+    "a strategic merge patch changes the text of a large number in an object of any type": [
+        Step("POST", _REVISIONS, {"metadata": {"name": "one"}, "data": {"spec": {"a": 2**63 - 1}}}),
+        Step("POST", _REVISIONS, {"metadata": {"name": "two"}, "data": {"spec": {"a": 2**63}}}),
+        *(
+            Step("PATCH", f"{_REVISIONS}/{name}", {"revision": 2}, media=media)
+            for name in ("one", "two")
+            for media in (STRATEGIC_MERGE_PATCH, MERGE_PATCH)
+        ),
+    ],
     "large numbers in patches of CRDs": [
         Step("PATCH", _INSTALLED, _size_schema(**keywords), query=_DRY, media=media)
         for media in (MERGE_PATCH, STRATEGIC_MERGE_PATCH)

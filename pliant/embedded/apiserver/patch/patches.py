@@ -9,7 +9,7 @@ from pliant.embedded.apiserver.http.request_body import decode_body
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.patch.json_patch import apply_json_patch
 from pliant.embedded.apiserver.patch.strategic_merge import apply_strategic_merge
-from pliant.embedded.apiserver.protobuf.typed_values import ConvertedInt
+from pliant.embedded.apiserver.protobuf.typed_values import ConvertedInt, read_json
 from pliant.embedded.schema import deep_copy
 from pliant.errors import BadRequest
 from pliant.kube.transport.base import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
@@ -35,7 +35,8 @@ def apply_patch(content_type: str, target: dict[str, Any], patch: Any) -> dict[s
         if media == MERGE_PATCH:
             result = apply_merge_patch(target, patch)
         else:
-            result = apply_strategic_merge(target, _with_converted_numbers(patch))
+            # API servers also convert the numbers of the object: large ones of any type become floats.
+            result = apply_strategic_merge(read_json(target), _with_converted_numbers(patch))
     else:
         raise unsupported_media_type((JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH))
     if not isinstance(result, dict):
