@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from pliant.kube.transport.base import Reply
@@ -42,6 +43,8 @@ class Answer:
 
     code: int
     body: Any
+    before: Mapping[str, Any] = field(default_factory=dict)
+    """The objects that a collection had before the events of a watch, by name."""
 
     @property
     def is_failure(self) -> bool:
@@ -76,6 +79,13 @@ def normalize_body(body: Any, run: str) -> Any:
             if isinstance(rows, list):
                 rows.sort(key=lambda row: json.dumps(row, sort_keys=True))
     return result
+
+
+def normalize_objects(reply: Reply, run: str) -> dict[str, Any]:
+    """Return the objects of a list by name, as the events of a watch show them; none if the answer is no list."""
+    items = decode_reply(reply).get("items") or ()
+    objects = [normalize_body([{"type": "ADDED", "object": item}], run)[0]["object"] for item in items]
+    return {obj["metadata"]["name"]: obj for obj in objects}
 
 
 def decode_reply(reply: Reply) -> Any:

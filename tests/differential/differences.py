@@ -56,25 +56,31 @@ def compare_answers(real: Answer, embedded: Answer) -> list[Difference]:
         return [Difference("code", next(filter(None, texts), ""), real.code, embedded.code)]
     if real.is_failure and embedded.is_failure:
         return list(_compare_failures(real.body, embedded.body))
-    return list(_compare_values(_without_manager_events(real.body, embedded.body), embedded.body, ""))
+    return list(_compare_values(_without_manager_events(real, embedded), embedded.body, ""))
 
 
-def _without_manager_events(real: Any, embedded: Any) -> Any:
-    """Return the events of a watch without those that repeat an object, if the other server has fewer events.
+def _without_manager_events(real: Answer, embedded: Answer) -> Any:
+    """Return the events of a watch without those that repeat an object and that the other server does not have.
 
     kube-apiserver also writes an object if only its managers change, which the embedded server does not record.
     """
-    if not isinstance(real, list) or not isinstance(embedded, list) or len(real) <= len(embedded):
-        return real
-    last: dict[str, Any] = {}
-    events = []
-    for event in real:
-        obj = event.get("object") or {}  # none if the watch has timed out
+    if not isinstance(real.body, list) or not isinstance(embedded.body, list) or len(real.body) <= len(embedded.body):
+        return real.body
+    last = {name: _without_type(obj) for name, obj in real.before.items()}
+    events: list[Any] = []
+    for event in real.body:
+        obj = _without_type(event.get("object") or {})  # none if the watch has timed out
         name = obj.get("metadata", {}).get("name", "")
-        if event["type"] != "MODIFIED" or last.get(name) != obj:
+        is_repeated = event["type"] == "MODIFIED" and last.get(name) == obj
+        if not is_repeated or embedded.body[len(events) : len(events) + 1] == [event]:
             events.append(event)
         last[name] = obj
     return events
+
+
+def _without_type(obj: dict[str, Any]) -> dict[str, Any]:
+    """Return an object without the fields that the items of a list do not have."""
+    return {name: value for name, value in obj.items() if name not in ("apiVersion", "kind")}
 
 
 def _causes_text(answer: Answer) -> str:

@@ -12,7 +12,15 @@ from typing import Any
 
 from pliant.errors import Unreachable
 from pliant.kube.transport.base import Reply, Request, Transport
-from tests.differential.answers import CRASHED, PANICKED, Answer, decode_reply, normalize_body, normalize_reply
+from tests.differential.answers import (
+    CRASHED,
+    PANICKED,
+    Answer,
+    decode_reply,
+    normalize_body,
+    normalize_objects,
+    normalize_reply,
+)
 from tests.differential.steps import OTHER_SPACE, SPACE, WAIT, WATCH, Step, object_path, substitute
 
 LAST_OBJECT = "last-of-the-watch"
@@ -97,20 +105,29 @@ class Session:
     @asynccontextmanager
     async def _watch(self, step: Step) -> AsyncIterator[tuple[Answer, asyncio.Task[Answer] | None]]:
         await self._await_cache(step)
+        before = await self._list_before(step)
         request = replace(step.to_request(self._values(step)), timeout=60.0)
         async with self._transport.stream(_as_watch(request)) as stream:
             if stream.status != 200:
                 body = b"".join([chunk async for chunk in stream.chunks])
                 yield normalize_reply(Reply(status=stream.status, body=body), self._run), None
                 return
-            task = asyncio.create_task(self._collect(stream.chunks))
+            task = asyncio.create_task(self._collect(stream.chunks, before))
             try:
                 yield Answer(200, None), task
             finally:
                 task.cancel()
                 await asyncio.wait([task])
 
-    async def _collect(self, chunks: AsyncIterator[bytes]) -> Answer:
+    async def _list_before(self, step: Step) -> dict[str, Any]:
+        """Return the objects at the version after which a watch begins; others begin with their objects."""
+        if step.query.get("resourceVersion") != "{now}":
+            return {}
+        query = {"resourceVersion": "{now}", "resourceVersionMatch": "Exact"}
+        request = Step("GET", step.path, query=query).to_request(self._values(step))
+        return normalize_objects(await self._transport.send(request), self._run)
+
+    async def _collect(self, chunks: AsyncIterator[bytes], before: dict[str, Any]) -> Answer:
         events: list[Any] = []
         rest = b""
         try:
@@ -120,11 +137,11 @@ class Session:
                     for line in filter(None, lines):
                         event = json.loads(line)
                         if event["object"].get("metadata", {}).get("name") == LAST_OBJECT:
-                            return Answer(200, normalize_body(events, self._run))
+                            return Answer(200, normalize_body(events, self._run), before)
                         events.append(event)
         except TimeoutError:
             events.append({"type": "TIMEOUT"})
-        return Answer(200, normalize_body(events, self._run))
+        return Answer(200, normalize_body(events, self._run), before)
 
     async def _end_watch(self, step: Step) -> None:
         """Create an object that the watch must deliver as its last one."""

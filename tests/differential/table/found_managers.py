@@ -1,16 +1,17 @@
-"""Sequences whose conflicts once named other managers: of fields that the server restores or drops."""
+"""Sequences whose conflicts or events once told of other managers: of fields that the server restores or drops."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from pliant.kube.transport.base import APPLY_PATCH, MERGE_PATCH
-from tests.differential.steps import Step
+from tests.differential.steps import WATCH, Step
 
 _NAMESPACES = "/api/v1/namespaces"
 _NAMESPACE = f"{_NAMESPACES}/{{run}}-one"
 _SERVICES = "/api/v1/namespaces/{run}-a/services"
 _GADGETS = "/apis/example.org/v1/namespaces/{run}-a/gadgets"
+_SLICES = "/apis/discovery.k8s.io/v1/namespaces/{run}-a/endpointslices"
 _KUBERNETES, _OTHER = ["kubernetes"], ["a/b"]
 
 
@@ -58,9 +59,26 @@ def _apply_replicas(replicas: int, manager: str = "bob") -> Step:
     return Step("PATCH", f"{_GADGETS}/one", {**body, "spec": {"replicas": replicas}}, query=query, media=APPLY_PATCH)
 
 
+def _slice(media: str = "", **fields: Any) -> Step:
+    """Create a slice, or apply or update it."""
+    typed = {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4"}
+    body = {**typed, "metadata": {"name": "two"}, **fields}
+    if not media:
+        return Step("PUT", f"{_SLICES}/two", body)
+    return Step("PATCH", f"{_SLICES}/two", body, query={"fieldManager": "ada"}, media=media)
+
+
 _PATCH_SCALE = Step("PATCH", f"{_GADGETS}/one/scale", {"spec": {"replicas": 3}}, media=MERGE_PATCH)
 _PUT_SCALE = Step("PUT", f"{_GADGETS}/one/scale", {"metadata": {"name": "one"}, "spec": {"replicas": 3}})
 SEQUENCES: dict[str, list[Step]] = {
+    "the first events of a watch tell only of managers": [
+        Step("POST", _SLICES, {"metadata": {"name": "two"}, "addressType": "IPv4"}),
+        Step(WATCH, _SLICES, query={"resourceVersion": "{now}"}),
+        _slice(endpoints=[]),
+        _slice(ports=[]),
+        _slice(APPLY_PATCH),
+        _slice(metadata={"name": "two", "labels": {"a": "b"}}),
+    ],
     "the creator of a namespace manages the finalizer that it would also have by default": [
         _create(_KUBERNETES),
         _apply(_OTHER),
