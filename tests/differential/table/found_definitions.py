@@ -27,6 +27,13 @@ _FRACTIONAL_LIMITS: tuple[tuple[dict[str, Any], Any], ...] = (
     ({"type": "object", "properties": {"b": {"type": "integer", "minimum": 1.5}}}, {}),
 )
 _EMPTY_DEPENDENCIES: dict[str, Any] = {"type": "string", "dependencies": {}}
+_EMPTY_KEYWORDS: tuple[dict[str, Any], ...] = (
+    {"properties": {"a": _EMPTY_DEPENDENCIES}},
+    {"properties": {"a": {"type": "string", "definitions": {}}}},
+    {"properties": {"a": {"type": "array", "items": _EMPTY_DEPENDENCIES}}},
+    {"properties": {"a": {"not": _EMPTY_DEPENDENCIES, "anyOf": [_EMPTY_DEPENDENCIES]}}},
+    {"additionalProperties": _EMPTY_DEPENDENCIES},
+)
 _SUBRESOURCES: tuple[dict[str, Any], ...] = ({}, {"status": {}})
 
 
@@ -156,15 +163,7 @@ SEQUENCES: dict[str, list[Step]] = {
         for subresources in _SUBRESOURCES
         for keyword, empty in (("enum", []), ("allOf", []), ("oneOf", []), ("definitions", {}), ("required", []))
     ],
-    "empty keywords in a schema": [
-        _create({"type": "object", **keywords})
-        for keywords in (
-            *({"properties": {"a": {"type": "string", keyword: {}}}} for keyword in ("dependencies", "definitions")),
-            {"properties": {"a": {"type": "array", "items": _EMPTY_DEPENDENCIES}}},
-            {"properties": {"a": {"not": _EMPTY_DEPENDENCIES, "anyOf": [_EMPTY_DEPENDENCIES]}}},
-            {"additionalProperties": _EMPTY_DEPENDENCIES},
-        )
-    ],
+    "empty keywords in a schema": [_create({"type": "object", **keywords}) for keywords in _EMPTY_KEYWORDS],
     "defaults of integers whose limits are none": [
         _create({"type": "object", "properties": {"a": {**keywords, "default": default}}})
         for keywords, default in _FRACTIONAL_LIMITS
