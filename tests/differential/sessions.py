@@ -7,7 +7,7 @@ import json
 import traceback
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pliant.errors import Unreachable
@@ -28,6 +28,23 @@ LAST_OBJECT = "last-of-the-watch"
 _WATCH_SECONDS = 10.0
 _WAIT_SECONDS = 2.5
 """kube-apiserver reads new policies at most once a second, after a watch has delivered them."""
+
+
+@dataclass(frozen=True)
+class _OpenWatch:
+    """The events of a watch so far, and the task that reads them until the last one."""
+
+    events: list[Any]
+    task: asyncio.Task[None]
+    before: dict[str, Any]
+
+    async def collect(self) -> list[Any]:
+        """Return all events, at most some time after the last object was created."""
+        done, _ = await asyncio.wait([self.task], timeout=_WATCH_SECONDS)
+        if not done:
+            return [*self.events, {"type": "TIMEOUT"}]
+        self.task.result()
+        return self.events
 
 
 class Session:
@@ -86,24 +103,25 @@ class Session:
     async def run(self, steps: Sequence[Step]) -> AsyncIterator[Answer]:
         """Yield the answer of each step; a watch is answered by its first code, and by its events at the end."""
         async with AsyncExitStack() as stack:
-            watches: list[tuple[Step, asyncio.Task[Answer]]] = []
+            watches: list[tuple[Step, _OpenWatch]] = []
             for step in steps:
                 if step.method == WAIT:
                     await asyncio.sleep(_WAIT_SECONDS)
                     yield Answer(200, None)
                 elif step.method == WATCH:
-                    answer, events = await stack.enter_async_context(self._watch(step))
-                    if events is not None:
-                        watches.append((step, events))
+                    answer, watch = await stack.enter_async_context(self._watch(step))
+                    if watch is not None:
+                        watches.append((step, watch))
                     yield answer
                 else:
                     yield await self.send(step)
-            for step, events in watches:
+            for step, watch in watches:
                 await self._end_watch(step)
-                yield await events
+                events = await watch.collect()
+                yield Answer(200, normalize_body(events, self._run), watch.before)
 
     @asynccontextmanager
-    async def _watch(self, step: Step) -> AsyncIterator[tuple[Answer, asyncio.Task[Answer] | None]]:
+    async def _watch(self, step: Step) -> AsyncIterator[tuple[Answer, _OpenWatch | None]]:
         await self._await_cache(step)
         before = await self._list_before(step)
         request = replace(step.to_request(self._values(step)), timeout=60.0)
@@ -112,9 +130,10 @@ class Session:
                 body = b"".join([chunk async for chunk in stream.chunks])
                 yield normalize_reply(Reply(status=stream.status, body=body), self._run), None
                 return
-            task = asyncio.create_task(self._collect(stream.chunks, before))
+            events: list[Any] = []
+            task = asyncio.create_task(_read_events(stream.chunks, events))
             try:
-                yield Answer(200, None), task
+                yield Answer(200, None), _OpenWatch(events, task, before)
             finally:
                 task.cancel()
                 await asyncio.wait([task])
@@ -126,22 +145,6 @@ class Session:
         query = {"resourceVersion": "{now}", "resourceVersionMatch": "Exact"}
         request = Step("GET", step.path, query=query).to_request(self._values(step))
         return normalize_objects(await self._transport.send(request), self._run)
-
-    async def _collect(self, chunks: AsyncIterator[bytes], before: dict[str, Any]) -> Answer:
-        events: list[Any] = []
-        rest = b""
-        try:
-            async with asyncio.timeout(_WATCH_SECONDS):
-                async for chunk in chunks:
-                    *lines, rest = (rest + chunk).split(b"\n")
-                    for line in filter(None, lines):
-                        event = json.loads(line)
-                        if event["object"].get("metadata", {}).get("name") == LAST_OBJECT:
-                            return Answer(200, normalize_body(events, self._run), before)
-                        events.append(event)
-        except TimeoutError:
-            events.append({"type": "TIMEOUT"})
-        return Answer(200, normalize_body(events, self._run), before)
 
     async def _end_watch(self, step: Step) -> None:
         """Create an object that the watch must deliver as its last one."""
@@ -174,6 +177,18 @@ class Session:
         known = self._known.setdefault(path, {"first": version})
         known["version"] = version
         known["uid"] = metadata.get("uid") or known.get("uid", "")
+
+
+async def _read_events(chunks: AsyncIterator[bytes], events: list[Any]) -> None:
+    """Append the events of a watch, up to that of the last object."""
+    rest = b""
+    async for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in filter(None, lines):
+            event = json.loads(line)
+            if event["object"].get("metadata", {}).get("name") == LAST_OBJECT:
+                return
+            events.append(event)
 
 
 def _as_watch(request: Request) -> Request:
