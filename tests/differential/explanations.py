@@ -68,15 +68,6 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         ignores_order=True,
     ),
     Explanation(
-        request="server-side apply of a number that its field cannot hold",
-        real="takes a part of it",
-        embedded="500, names the field",
-        methods=("PATCH",),
-        media="application/apply-patch.yaml",
-        embedded_value=500,
-        body=r": -?([0-9]{10,}|[0-9]+\.[0-9]+)\b",
-    ),
-    Explanation(
         request="an apply or update that creates an object with `deletionTimestamp` or `deletionGracePeriodSeconds`",
         real="the new object is terminating, or has the field",
         embedded="ignores the fields",

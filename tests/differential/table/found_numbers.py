@@ -12,6 +12,8 @@ from tests.differential.steps import Step
 _GADGETS = "/apis/example.org/v1/namespaces/{run}-a/gadgets"
 _INSTALLED = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gadgets.example.org"
 _REVISIONS = "/apis/apps/v1/namespaces/{run}-a/controllerrevisions"
+_JOBS = "/apis/batch/v1/namespaces/{run}-a/jobs"
+_TEMPLATE: dict[str, Any] = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
 _DRY = {"dryRun": "All"}
 
 
@@ -31,6 +33,18 @@ def _merge(**spec: Any) -> Step:
 def _apply(**spec: Any) -> Step:
     query = {"fieldManager": "ada", "force": "true"}
     return Step("PATCH", f"{_GADGETS}/one", _gadget(**spec), query=query, media=APPLY_PATCH)
+
+
+def _apply_job(**spec: Any) -> Step:
+    typed = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "one"}}
+    query = {"fieldManager": "ada", "force": "true"}
+    return Step(
+        "PATCH", f"{_JOBS}/one", {**typed, "spec": {"template": _TEMPLATE, **spec}}, query=query, media=APPLY_PATCH
+    )
+
+
+def _exit_codes(number: float) -> dict[str, Any]:
+    return {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [number]}}]}
 
 
 def _size_schema(**keywords: Any) -> dict[str, Any]:
@@ -86,6 +100,17 @@ SEQUENCES: dict[str, list[Step]] = {
             for name in ("one", "two")
             for media in (STRATEGIC_MERGE_PATCH, MERGE_PATCH)
         ),
+    ],
+    "applied numbers that their fields cannot hold": [
+        step
+        for number in (2**31, 2**32 + 5, 2**63, 2**70, 1e19, 1.5, -(2**31) - 1)
+        for step in (
+            _apply_job(parallelism=number),
+            _apply_job(parallelism=1),
+            _apply_job(activeDeadlineSeconds=number),
+            _apply_job(podFailurePolicy=_exit_codes(number)),
+            _apply_job(template={"spec": {**_TEMPLATE["spec"], "terminationGracePeriodSeconds": number}}),
+        )
     ],
     "large numbers in patches of CRDs": [
         Step("PATCH", _INSTALLED, _size_schema(**keywords), query=_DRY, media=media)

@@ -17,7 +17,12 @@ from pliant.embedded.apiserver.handlers.preconditions import (
     require_preconditions,
 )
 from pliant.embedded.apiserver.handlers.protected_fields import restore_protected_fields, written_empty_bytes
-from pliant.embedded.apiserver.handlers.write_checks import read_embedded_resources, read_numbers, require_matching_name
+from pliant.embedded.apiserver.handlers.write_checks import (
+    convert_numbers,
+    read_embedded_resources,
+    read_numbers,
+    require_matching_name,
+)
 from pliant.embedded.apiserver.http import errors
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import write_response
@@ -157,6 +162,9 @@ def _read_merged(info: RequestInfo, desired: Object, merged: Object) -> None:
     kind, metadata = info.kind, merged["metadata"]
     if kind.is_custom:
         _drop_invalid_times(desired["metadata"], metadata)
+    else:
+        convert_numbers(info, merged)
+        metadata = merged["metadata"]
     empty_keywords = find_empty_keywords(merged) if kind.resource_key == CRDS_RESOURCE_KEY else []
     try:
         read_typed_object(kind.api_version, kind.kind, merged)

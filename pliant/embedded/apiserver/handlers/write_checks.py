@@ -17,7 +17,7 @@ from pliant.embedded.apiserver.protobuf.typed_objects import (
     read_typed_object,
     written_empty_lists,
 )
-from pliant.embedded.apiserver.protobuf.typed_values import TypeMismatch, mismatch
+from pliant.embedded.apiserver.protobuf.typed_values import TypeMismatch, mismatch, with_converted_numbers
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.schema import FieldError, FieldErrorType
 from pliant.embedded.schema.embedded_resources import find_values
@@ -28,6 +28,7 @@ from pliant.kube.transport.base import STRATEGIC_MERGE_PATCH
 _SECRETS_RESOURCE_KEY = "/secrets"
 _FIELD_VALIDATION_MODES = ("", "Ignore", "Strict", "Warn")
 _MAX_FIELD_MANAGER_BYTES = 128
+_LARGE_NUMBER = re.compile(rb"\d{10}|\d[eE]")
 _UNUSUAL_NUMBER = re.compile(rb"\d(\.\d|[eE])|\d{19}")
 """A number with a fraction or exponent, or one that may have more than 64 bits."""
 
@@ -186,6 +187,12 @@ def read_numbers(info: RequestInfo, obj: Object, *, is_applied: bool = False) ->
     """Read the numbers of a custom or applied object as Go does, which has no whole numbers with a fraction in YAML."""
     if _UNUSUAL_NUMBER.search(info.request.body):
         (to_stored_numbers if is_applied else read_large_numbers)(obj)
+
+
+def convert_numbers(info: RequestInfo, obj: Object) -> None:
+    """Let the numbers of an applied object take the size of their fields, in place; later, they are read."""
+    if _LARGE_NUMBER.search(info.request.body):
+        obj |= with_converted_numbers(obj)
 
 
 def read_typed(info: RequestInfo, obj: Object) -> None:

@@ -9,7 +9,7 @@ from pliant.embedded.apiserver.http.request_body import decode_body
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.patch.json_patch import apply_json_patch
 from pliant.embedded.apiserver.patch.strategic_merge import apply_strategic_merge
-from pliant.embedded.apiserver.protobuf.typed_values import ConvertedInt, read_json
+from pliant.embedded.apiserver.protobuf.typed_values import read_json, with_converted_numbers
 from pliant.embedded.schema import deep_copy
 from pliant.errors import BadRequest
 from pliant.kube.transport.base import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
@@ -36,7 +36,7 @@ def apply_patch(content_type: str, target: dict[str, Any], patch: Any) -> dict[s
             result = apply_merge_patch(target, patch)
         else:
             # API servers also convert the numbers of the object: large ones of any type become floats.
-            result = apply_strategic_merge(read_json(target), _with_converted_numbers(patch))
+            result = apply_strategic_merge(read_json(target), with_converted_numbers(patch))
     else:
         raise unsupported_media_type((JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH))
     if not isinstance(result, dict):
@@ -64,12 +64,3 @@ def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _without_nulls(member) for name, member in value.items() if member is not None}
     return [_without_nulls(member) for member in value] if isinstance(value, list) else value
-
-
-def _with_converted_numbers(value: Any) -> Any:
-    """Return a copy in which numbers of more than 32 bits take the size of their field when they are read."""
-    if isinstance(value, dict):
-        return {name: _with_converted_numbers(member) for name, member in value.items()}
-    if isinstance(value, list):
-        return [_with_converted_numbers(member) for member in value]
-    return ConvertedInt(value) if type(value) is int and not -(2**31) <= value < 2**31 else value

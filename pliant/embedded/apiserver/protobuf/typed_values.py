@@ -79,7 +79,7 @@ def to_float_digits(value: int) -> int | float:
 
 
 class ConvertedInt(int):
-    """A number of a strategic merge patch: API servers convert it to the type of its field, however large it is."""
+    """A number of a strategic merge patch or an apply, which API servers convert to the type of its field."""
 
     def truncate(self, bits: int) -> int:
         value = int(self)
@@ -87,6 +87,16 @@ class ConvertedInt(int):
             return 0 if bits < 64 else -(2**63)
         half = 1 << (bits - 1)
         return (value + half) % (2 * half) - half
+
+
+def with_converted_numbers(value: Any) -> Any:
+    """Return a copy in which numbers of more than 32 bits take the size of their field when they are read."""
+    if isinstance(value, dict):
+        return {name: with_converted_numbers(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [with_converted_numbers(member) for member in value]
+    is_whole = type(value) is int or (type(value) is float and value.is_integer())
+    return ConvertedInt(value) if is_whole and not -(2**31) <= value < 2**31 else value
 
 
 def int_reader(bits: int) -> Reader:
