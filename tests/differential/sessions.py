@@ -26,6 +26,7 @@ from tests.differential.steps import OTHER_SPACE, SPACE, WAIT, WATCH, Step, obje
 LAST_OBJECT = "last-of-the-watch"
 """The name of an object that is created after a sequence: a watch that delivers it has delivered everything."""
 _WATCH_SECONDS = 10.0
+_TRIES, _RETRY_SECONDS = 4, 0.5
 _WAIT_SECONDS = 2.5
 """kube-apiserver reads new policies at most once a second, after a watch has delivered them."""
 
@@ -38,11 +39,11 @@ class _OpenWatch:
     task: asyncio.Task[None]
     before: dict[str, Any]
 
-    async def collect(self) -> list[Any]:
-        """Return all events, at most some time after the last object was created."""
-        done, _ = await asyncio.wait([self.task], timeout=_WATCH_SECONDS)
+    async def collect(self, code: int) -> list[Any]:
+        """Return all events, at most some time after the last object was created with a code."""
+        done, _ = await asyncio.wait([self.task], timeout=_WATCH_SECONDS if code == 201 else 0)
         if not done:
-            return [*self.events, {"type": "TIMEOUT"}]
+            return [*self.events, {"type": "TIMEOUT", "code": code}]
         self.task.result()
         return self.events
 
@@ -116,8 +117,7 @@ class Session:
                 else:
                     yield await self.send(step)
             for step, watch in watches:
-                await self._end_watch(step)
-                events = await watch.collect()
+                events = await watch.collect(await self._end_watch(step))
                 yield Answer(200, normalize_body(events, self._run), watch.before)
 
     @asynccontextmanager
@@ -146,12 +146,20 @@ class Session:
         request = Step("GET", step.path, query=query).to_request(self._values(step))
         return normalize_objects(await self._transport.send(request), self._run)
 
-    async def _end_watch(self, step: Step) -> None:
-        """Create an object that the watch must deliver as its last one."""
+    async def _end_watch(self, step: Step) -> int:
+        """Create an object that the watch must deliver as its last one; return the code of the answer.
+
+        kube-apiserver may refuse it for a moment, as long as its caches show an earlier state.
+        """
         from tests.differential.objects.examples import make_minimal
 
-        body = make_minimal(step.path, LAST_OBJECT)
-        await self._transport.send(Step("POST", step.path, body).to_request(self._values(step)))
+        creation = Step("POST", step.path, make_minimal(step.path, LAST_OBJECT)).to_request(self._values(step))
+        for _ in range(_TRIES):
+            code = (await self._transport.send(creation)).status
+            if code in (201, 409):  # for another watch, there may be one already
+                break
+            await asyncio.sleep(_RETRY_SECONDS)
+        return 201 if code == 409 else code
 
     def _values(self, step: Step) -> dict[str, str]:
         known = self._known.get(substitute(object_path(step), {"run": self._run}), {})
