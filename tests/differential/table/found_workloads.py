@@ -34,7 +34,18 @@ def _replicated(container: Object, **pod_spec: Any) -> Object:
 _BOOKMARKS = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
 _MOUNTS = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
 _DATA: tuple[Object, ...] = ({"a": {}}, {"b": []}, {"c": 2}, {"a": []}, {"d": {}})
+_ALL_JOBS = f"{_BATCH}/jobs"
+_JOB_TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
 SEQUENCES: dict[str, list[Step]] = {
+    "an update of the status that ends the deletion of a job shows no labels by default": [
+        step
+        for labels in ({}, {"labels": {"a": "b"}})
+        for step in (
+            Step("POST", _ALL_JOBS, {"metadata": {"name": "one"}, "spec": {"template": _JOB_TEMPLATE}}),
+            Step("DELETE", f"{_ALL_JOBS}/one"),
+            Step("PUT", f"{_ALL_JOBS}/one/status", {"metadata": {"name": "one", **labels}}),
+        )
+    ],
     "workloads with errors in several parts": [
         _workload("jobs", {"completionMode": "x"}, {"image": "", "volumeMounts": [{}]}, restartPolicy="Always"),
         _workload("deployments", {"strategy": {"type": "x"}}, {"name": "", "livenessProbe": {"httpGet": {}}}),

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from pliant.embedded.apiserver.admission.admission import CRDS_RESOURCE_KEY, Admission
 from pliant.embedded.apiserver.admission.custom_objects import with_type_of_object
+from pliant.embedded.apiserver.admission.jobs import JOBS_RESOURCE_KEY
 from pliant.embedded.apiserver.admission.plugins import ADMIT_ALL, AdmissionPlugins, Admitter, Operation
 from pliant.embedded.apiserver.admission.priority_classes import set_pod_priority
 from pliant.embedded.apiserver.admission.service_accounts import require_service_account
@@ -17,6 +18,7 @@ from pliant.embedded.apiserver.handlers.object_identities import ObjectIdentitie
 from pliant.embedded.apiserver.handlers.object_lifecycle import (
     NAMESPACES_RESOURCE_KEY,
     PODS_RESOURCE_KEY,
+    ends_deletion,
     store_if_changed,
 )
 from pliant.embedded.apiserver.handlers.preconditions import is_version, require_active_namespace
@@ -148,7 +150,11 @@ class AdmittedWriter:
         """Validate and store a new state of an object; nothing is written if it is unchanged."""
         current, _, obj, found = replacement
         old = current.decode()
+        has_labels = bool(obj["metadata"].get("labels"))
         self._admit(kind, obj, old, admitter, found, is_dry_run=transaction.is_dry_run)
+        if is_status and kind.resource_key == JOBS_RESOURCE_KEY and ends_deletion(kind.resource_key, obj):
+            # The default labels of a job are set when it is read from the storage, in which it is no more.
+            obj["metadata"] = {name: value for name, value in obj["metadata"].items() if has_labels or name != "labels"}
         self._allocate_addresses(transaction, kind, obj, old)
         return store_if_changed(transaction, kind, current, old, kind.to_stored(obj), is_status=is_status)
 

@@ -57,12 +57,18 @@ def store_if_changed(
     return store_or_finish_deletion(transaction, kind.resource_key, new)
 
 
+def ends_deletion(resource: str, obj: Object) -> bool:
+    """Return whether an object is terminating, and neither finalizers nor a grace period keep it."""
+    metadata = obj["metadata"]
+    is_kept = list_finalizers(resource, obj) or metadata.get("deletionGracePeriodSeconds")
+    return bool(metadata.get("deletionTimestamp") and not is_kept)
+
+
 def store_or_finish_deletion(transaction: Transaction, resource: str, obj: Object) -> StoredObject:
     """Store an object, or remove it if it is terminating without finalizers and grace period."""
-    metadata = obj["metadata"]
-    is_removable = not list_finalizers(resource, obj) and not metadata.get("deletionGracePeriodSeconds")
-    if not (metadata.get("deletionTimestamp") and is_removable):
+    if not ends_deletion(resource, obj):
         return transaction.put(resource, obj)
+    metadata = obj["metadata"]
     # Watches receive the last stored state, which still has its finalizers.
     current = transaction.get(ObjectKey(resource, metadata.get("namespace") or "", metadata["name"]))
     if current is None:
