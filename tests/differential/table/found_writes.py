@@ -17,6 +17,7 @@ _DEPLOYMENTS = "/apis/apps/v1/namespaces/{run}-a/deployments"
 _TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
 _DEPLOYMENT = {"metadata": {"name": "one"}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": _TEMPLATE}}
 _OWNER = {"apiVersion": "v1", "kind": "X", "name": "x", "uid": "u"}
+_DELETED = {"deletionTimestamp": "2000-01-01T00:00:00Z"}
 _METADATA = {"labels": {"a": "c"}, "annotations": {"a": "b"}, "finalizers": ["a/b"], "ownerReferences": [_OWNER]}
 
 
@@ -37,6 +38,24 @@ def _merges(path: str, *bodies: Any) -> list[Step]:
 
 
 SEQUENCES: dict[str, list[Step]] = {
+    "the time of a deletion that has begun is kept": [
+        Step("POST", _MAPS, {"metadata": {"name": "m", "finalizers": ["a/b"]}}),
+        _patch(f"{_MAPS}/m", {"metadata": _DELETED}),
+        Step("DELETE", f"{_MAPS}/m"),
+        _apply(f"{_MAPS}/m", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _DELETED}),
+        _patch(f"{_MAPS}/m", {"metadata": _DELETED}),
+        _patch(f"{_MAPS}/m", {"metadata": {**_DELETED, "finalizers": ["a/b", "a/c"]}}),
+        _patch(f"{_MAPS}/m", {"metadata": {**_DELETED, "deletionGracePeriodSeconds": 7}}),
+        Step("PUT", f"{_MAPS}/m", {"metadata": {"name": "m", "finalizers": ["a/b"], **_DELETED}}),
+        Step("POST", _QUOTAS, {"metadata": {"name": "q", "finalizers": ["a/b"]}}),
+        Step("DELETE", f"{_QUOTAS}/q"),
+        _patch(f"{_QUOTAS}/q/status", {"metadata": _DELETED}),
+        Step("POST", _GADGETS, _gadget("g", spec={"size": 1})),
+        _patch(f"{_GADGETS}/g", {"metadata": {"finalizers": ["a/b"]}}),
+        Step("DELETE", f"{_GADGETS}/g"),
+        _patch(f"{_GADGETS}/g", {"metadata": _DELETED}),
+        _patch(f"{_GADGETS}/g/status", {"metadata": _DELETED}),
+    ],
     "strategic patches that make no sense": [
         Step("POST", _PODS, {"metadata": {"name": "p", "finalizers": ["a/b"]}, "spec": _TEMPLATE["spec"]}),
         *_merges(

@@ -45,7 +45,7 @@ def restore_protected_fields(info: RequestInfo, old: Object, new: Object) -> Obj
         _restore_ephemeral_containers(old, new.setdefault("spec", {}))
     metadata = new["metadata"]
     for field in (*_SERVER_OWNED_METADATA, "managedFields"):
-        if field not in _REFUSED_METADATA or metadata.get(field) is None:
+        if field not in _refused_metadata(old["metadata"]) or metadata.get(field) is None:
             metadata.pop(field, None)
         if field in old["metadata"] and field not in metadata:
             metadata[field] = old["metadata"][field]
@@ -116,11 +116,16 @@ def _restore_ephemeral_containers(old: Object, spec: Object) -> None:
         spec["ephemeralContainers"] = old["spec"]["ephemeralContainers"]
 
 
+def _refused_metadata(old: Object) -> tuple[str, ...]:
+    """Return the fields that a client must not change; the time of a deletion that has begun is restored instead."""
+    return tuple(field for field in _REFUSED_METADATA if field != "deletionTimestamp" or not old.get(field))
+
+
 def _with_written_metadata(old: Object, new: Object, resource: str) -> Object:
     """Return metadata with the fields that a write of the status also writes."""
     fields = WRITABLE_BY_STATUS[resource]
     written = {field: new[field] for field in fields if new.get(field)}
-    for field in _REFUSED_METADATA:
+    for field in _refused_metadata(old):
         is_ignored = resource == PODS_RESOURCE_KEY and field == "deletionTimestamp"
         if new.get(field) is not None and not is_ignored:
             written[field] = new[field]
