@@ -175,8 +175,11 @@ def _normalize_object(value: dict[str, Any]) -> dict[str, Any]:
 
 def _is_repair(item: Any) -> bool:
     """Return whether an item of a list is an event about addresses of services that kube-apiserver checks at times."""
-    source = item.get("source") or item.get("deprecatedSource") if isinstance(item, dict) else None
-    return isinstance(source, dict) and source.get("component") in _REPAIR_CONTROLLERS
+    if not isinstance(item, dict):
+        return False
+    source = item.get("source") or item.get("deprecatedSource")
+    component = source.get("component") if isinstance(source, dict) else None
+    return bool({component, item.get("reportingController"), item.get("reportingComponent")} & _REPAIR_CONTROLLERS)
 
 
 def _normalize_service(result: dict[str, Any]) -> None:
