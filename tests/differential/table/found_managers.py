@@ -79,6 +79,14 @@ SEQUENCES: dict[str, list[Step]] = {
         _slice(APPLY_PATCH),
         _slice(metadata={"name": "two", "labels": {"a": "b"}}),
     ],
+    "an update of a slice does not manage the ports that it leaves": [
+        _slice(APPLY_PATCH, ports=[{"name": "http", "port": 80}]),
+        Step("PATCH", f"{_SLICES}/two", {"endpoints": [], "ports": [{"name": "http", "port": 80}]}, media=MERGE_PATCH),
+        _slice(APPLY_PATCH, endpoints=[], ports=[]),
+        _slice(APPLY_PATCH, ports=[{"port": 81}]),
+        _slice(ports=[{"port": 81}]),
+        _slice(APPLY_PATCH, ports=[]),
+    ],
     "the creator of a namespace manages the finalizer that it would also have by default": [
         _create(_KUBERNETES),
         _apply(_OTHER),

@@ -19,6 +19,7 @@ from pliant.embedded.apiserver.admission.services import set_service_defaults
 from pliant.embedded.apiserver.admission.validation.claims import set_claim_defaults, validate_claim
 from pliant.embedded.apiserver.admission.validation.configuration import validate_config_map, validate_secret
 from pliant.embedded.apiserver.admission.validation.endpoint_slices import (
+    ENDPOINT_SLICES_RESOURCE_KEY,
     set_endpoint_slice_defaults,
     validate_endpoint_slice,
 )
@@ -95,7 +96,7 @@ class Admission:
             "coordination.k8s.io/leases": drop_disabled_lease_fields,
             "/limitranges": set_limit_range_defaults,
             "/services": set_service_defaults,
-            "discovery.k8s.io/endpointslices": set_endpoint_slice_defaults,
+            ENDPOINT_SLICES_RESOURCE_KEY: set_endpoint_slice_defaults,
             priority_classes.PRIORITY_CLASSES_RESOURCE_KEY: priority_classes.set_priority_class_defaults,
             CRDS_RESOURCE_KEY: apply_crd_defaults,
             **RBAC_DEFAULTERS,

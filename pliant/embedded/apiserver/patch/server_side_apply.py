@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from pliant.embedded.apiserver.admission.validation.endpoint_slices import (
+    ENDPOINT_SLICES_RESOURCE_KEY,
+    set_endpoint_slice_defaults,
+)
 from pliant.embedded.apiserver.admission.validation.namespaces import with_name_label
 from pliant.embedded.apiserver.http.errors import unexpected_error
 from pliant.embedded.apiserver.http.request_body import decode_object_body
@@ -102,6 +106,8 @@ def with_updated_managed_fields(
     written: Object = deep_copy({name: each for name, each in {**new, **overlay}.items() if overlay.get(name, True)})
     if info.kind.schema is not None:  # the writer owns the defaults of fields that it leaves out
         info.kind.schema.default(written)
+    if info.kind.resource_key == ENDPOINT_SLICES_RESOURCE_KEY:
+        set_endpoint_slice_defaults(written, old)
     if not info.kind.is_custom:
         fill_zero_values(info.kind.api_version, info.kind.kind, written)
         written |= empty_lists

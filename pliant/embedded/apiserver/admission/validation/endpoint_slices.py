@@ -12,6 +12,7 @@ from pliant.embedded.schema import FieldError, FieldErrorType
 from pliant.embedded.schema.metadata import DNS_LABEL_RULE, DNS_SUBDOMAIN_RULE, label_value_problem, name_problem
 from pliant.embedded.storage.stored_objects import Object
 
+ENDPOINT_SLICES_RESOURCE_KEY: Final = "discovery.k8s.io/endpointslices"
 _ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _MAX_ADDRESSES: Final = 100
