@@ -35,7 +35,7 @@ def find_schema_errors(
         # Importing CEL takes 12 ms; most clusters never see a CRD with rules that must be checked.
         from pliant.embedded.schema.rules.crd_rules import find_definition_errors, find_rule_errors
 
-        keywords += find_definition_errors(schema, path)
+        keywords += find_definition_errors(schema, path, has_paths=not unsupported)
         if not unsupported and not structural:
             rules = find_rule_errors(schema, path, [error.field for error in keywords])
     errors += [*structural, *keywords, *rules]

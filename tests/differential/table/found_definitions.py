@@ -34,6 +34,12 @@ _EMPTY_KEYWORDS: tuple[dict[str, Any], ...] = (
     {"properties": {"a": {"not": _EMPTY_DEPENDENCIES, "anyOf": [_EMPTY_DEPENDENCIES]}}},
     {"additionalProperties": _EMPTY_DEPENDENCIES},
 )
+_STRUCTURAL_AND_NOT: tuple[dict[str, Any], ...] = (
+    {},
+    {"type": "object"},
+    {"dependencies": {"a": []}},
+    {"type": "object", "$ref": "x"},
+)
 _SUBRESOURCES: tuple[dict[str, Any], ...] = ({}, {"status": {}})
 
 
@@ -164,6 +170,10 @@ SEQUENCES: dict[str, list[Step]] = {
         for keyword, empty in (("enum", []), ("allOf", []), ("oneOf", []), ("definitions", {}), ("required", []))
     ],
     "empty keywords in a schema": [_create({"type": "object", **keywords}) for keywords in _EMPTY_KEYWORDS],
+    "paths of rules in a schema that is not structural": [
+        _create({**keywords, "x-kubernetes-validations": [{"fieldPath": ".size"}, {"rule": "true", "fieldPath": " "}]})
+        for keywords in _STRUCTURAL_AND_NOT
+    ],
     "defaults of integers whose limits are none": [
         _create({"type": "object", "properties": {"a": {**keywords, "default": default}}})
         for keywords, default in _FRACTIONAL_LIMITS

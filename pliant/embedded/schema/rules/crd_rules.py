@@ -84,9 +84,12 @@ def _max_elements(schema: JsonSchema) -> int | None:
     return schema.get("maxItems") if schema.get("type") == "array" else 1
 
 
-def find_definition_errors(schema: JsonSchema, path: str) -> list[FieldError]:
-    """Return the errors of all rules of a schema that need no compilation."""
-    return list(_find_definition_errors(_Place(schema, path, is_root=True)))
+def find_definition_errors(schema: JsonSchema, path: str, *, has_paths: bool = True) -> list[FieldError]:
+    """Return the errors of all rules of a schema that need no compilation.
+
+    A schema that cannot be structural has no paths to which those of rules are compared.
+    """
+    return list(_find_definition_errors(_Place(schema, path, is_root=True), has_paths=has_paths))
 
 
 def find_rule_errors(schema: JsonSchema, path: str, broken: Sequence[str] = ()) -> list[FieldError]:
@@ -96,15 +99,16 @@ def find_rule_errors(schema: JsonSchema, path: str, broken: Sequence[str] = ()) 
     return [*check.errors, *check.total_errors(path)]
 
 
-def _find_definition_errors(place: _Place) -> Iterator[FieldError]:
+def _find_definition_errors(place: _Place, *, has_paths: bool) -> Iterator[FieldError]:
+    schema = place.schema if has_paths else None
     rules = place.schema.get("x-kubernetes-validations") or ()
     for index, rule in enumerate(rules):
-        yield from _find_field_errors(rule, f"{place.path}.x-kubernetes-validations[{index}]", place.schema)
+        yield from _find_field_errors(rule, f"{place.path}.x-kubernetes-validations[{index}]", schema)
     for child, _ in place.children():
-        yield from _find_definition_errors(child)
+        yield from _find_definition_errors(child, has_paths=has_paths)
 
 
-def _find_field_errors(rule: Any, path: str, schema: JsonSchema) -> Iterator[FieldError]:
+def _find_field_errors(rule: Any, path: str, schema: JsonSchema | None) -> Iterator[FieldError]:
     if not isinstance(rule, Mapping):
         yield FieldError.of(path, FieldErrorType.INVALID, rule, "must be an object")
         return
@@ -124,7 +128,7 @@ def _find_field_errors(rule: Any, path: str, schema: JsonSchema) -> Iterator[Fie
             yield _invalid(rule, path, "fieldPath", "must be non-empty if specified")
         if _LINE_BREAK.search(field_path):
             yield _invalid(rule, path, "fieldPath", "must not contain line breaks")
-        if normalize_field_path(field_path, schema) is None:
+        if schema is not None and normalize_field_path(field_path, schema) is None:
             yield _invalid(rule, path, "fieldPath", "must be a valid path")
 
 
