@@ -20,8 +20,9 @@ from pliant.frontends.accepted_spec import (
 from pliant.frontends.frontend import Frontend
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CONFIG_MAPS
+from pliant.model.accepted_spec import AcceptedSpec
 from pliant.model.job import Job, JobKey
-from pliant.model.state import AcceptedSpec, EngineState
+from pliant.model.state import EngineState
 from pliant.plugins.isolation import call_plugin, plugin_of_kind
 
 

@@ -18,10 +18,11 @@ from pliant.frontends.spec.metadata import is_end_annotation
 from pliant.frontends.spec.pod_templates import suspend_advice
 from pliant.frontends.status.engine_state import raw_status
 from pliant.frontends.status.rejection import find_rejection
+from pliant.model.accepted_spec import AcceptedSpec, relevant_annotations
 from pliant.model.actions import CreateConfigMap
 from pliant.model.job import Job
 from pliant.model.labels import MANAGED_BY_VALUE, job_labels, owner_references
-from pliant.model.state import AcceptedSpec, EngineState, relevant_annotations
+from pliant.model.state import EngineState
 
 MAX_STORED_CHARS = 32 * 1024
 """The limit of a spec in the status, which is read and written often; a longer one is stored in a ConfigMap."""

@@ -12,7 +12,8 @@ from itertools import count, islice
 from typing import Any, NamedTuple
 
 from pliant.errors import InvalidSpec
-from pliant.model.state import AcceptedSpec, GroupMember, JobPhase, SizeRequester
+from pliant.model.accepted_spec import AcceptedSpec
+from pliant.model.state import GroupMember, JobPhase, SizeRequester
 
 DEFAULT_CHECKPOINT_GRACE = timedelta(seconds=30)
 ALL_REPLICAS = sys.maxsize

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta, Struct
-from msgspec.structs import replace
 
+from pliant.model.accepted_spec import AcceptedSpec
 from pliant.model.departures import Departure, PublishedMembership
 from pliant.model.messages import NO_MESSAGE, Message
 
 Timestamp = Annotated[datetime, Meta(tz=True)]
-LAST_APPLIED_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class JobPhase(StrEnum):
@@ -254,31 +252,6 @@ class GroupState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
 
     def count_restarts(self, *, with_disruptions: bool) -> int:
         return sum(self.restarts_by_cause.values()) if with_disruptions else self.restarts_without_disruptions
-
-
-class AcceptedSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The last spec that the operator accepted; it stays in effect while an edit is rejected."""
-
-    generation: int = 0
-    annotations: dict[str, str] = {}
-    data: str = ""
-    """The compressed fields of the object, encoded as text."""
-    config_map: str = ""
-    """The ConfigMap that holds the data if it is too long for the status."""
-
-    def is_of(self, metadata: Mapping[str, Any]) -> bool:
-        """Return whether this is the spec of an object with these metadata."""
-        is_same_spec = 0 < self.generation == metadata.get("generation")
-        return is_same_spec and self.annotations == relevant_annotations(metadata)
-
-    def with_data(self, data: str) -> AcceptedSpec:
-        return replace(self, data=data)
-
-
-def relevant_annotations(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """Return the annotations that may affect a job: all but the copy of the object that kubectl keeps."""
-    annotations = metadata.get("annotations") or {}
-    return {name: value for name, value in annotations.items() if name != LAST_APPLIED_ANNOTATION}
 
 
 class EngineState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
