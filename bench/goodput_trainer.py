@@ -1,7 +1,8 @@
 """A synthetic trainer in plain Python: lockstep steps of a fixed time, among the current members of its job.
 
-The first member coordinates each round of steps. A step counts when all members have finished it. If a connection
-breaks, the round ends, the step is lost, and the members meet again as soon as they learn the new membership.
+One member leads: it listens, and the others connect to it. A step counts when all members that are connected have
+finished it. If one of them is lost, the step is made again without it. If the leader is lost, the others find a new one
+among the members, the lowest rank first. A new member takes part from the next step on.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class Peer:
         link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         link.settimeout(MEET_SECONDS)
         self.link, self.lines = link, link.makefile()
+        self.stay = False  # whether the step is made again
 
     def send(self, message: Any) -> None:
         self.link.sendall(json.dumps(message).encode() + b"\n")
@@ -49,7 +51,6 @@ class Peer:
 class Trainer:
     def __init__(self) -> None:
         self.job = elastic.join()
-        self.server = socket.create_server(("", PORT), backlog=64)
         self.step = load_checkpoint() if WORKERS else 0
 
     def train(self) -> None:
@@ -59,71 +60,88 @@ class Trainer:
             if membership.rank is None or len(membership.members) < max(WORKERS, 1):
                 seen = membership.generation
                 continue
+            seen = -1
             try:
-                self.lead(membership) if membership.rank == 0 else self.follow(membership)
+                leader = self.find_leader(membership)
+                self.lead() if leader is None else self.follow(leader)
             except (OSError, ValueError, RoundOver) as problem:
                 log(event="round over", problem=str(problem), generation=membership.generation)
-            # A lost member is published within a moment; otherwise the same members meet again.
-            self.job.wait_membership(membership.generation, 2.0)
 
-    def lead(self, membership: elastic.Membership) -> None:
-        peers = self.gather(membership)
-        try:
-            self.step = max([self.step, *(peer.receive()["step"] for peer in peers)])
-            for peer in peers:
-                peer.send({"start": self.step})
-            while self.job.membership().generation == membership.generation:
-                time.sleep(STEP_SECONDS)
-                for peer in peers:
-                    peer.receive()
-                self.step += 1
-                for peer in peers:
-                    peer.send({"step": self.step})
-                log(step=self.step, members=len(peers) + 1)
-                if WORKERS and self.step % CHECKPOINT_STEPS == 0:
-                    save_checkpoint(self.step)
-        finally:
-            for peer in peers:
-                peer.link.close()
-
-    def gather(self, membership: elastic.Membership) -> list[Peer]:
-        """Accept the other members of this generation."""
-        peers: dict[int, Peer] = {}
-        deadline = time.monotonic() + MEET_SECONDS
-        while len(peers) < len(membership.members) - 1:
-            if self.job.membership().generation != membership.generation or time.monotonic() > deadline:
-                raise RoundOver("the members have not met")
-            if select.select([self.server], [], [], 0.05)[0]:
-                peer = Peer(self.server.accept()[0])
-                try:
-                    hello = peer.receive()
-                except (OSError, ValueError, RoundOver):
-                    continue
-                if hello["generation"] == membership.generation:
-                    peers[hello["rank"]] = peer
-                else:
-                    peer.link.close()
-        return list(peers.values())
-
-    def follow(self, membership: elastic.Membership) -> None:
-        leader = membership.members[0].address
-        deadline = time.monotonic() + MEET_SECONDS
+    def find_leader(self, membership: elastic.Membership) -> Peer | None:
+        """Return a connection to the member that leads; None if this one should lead, the lowest rank first."""
+        patience = time.monotonic() + (0.5 * (membership.rank or 0) if not WORKERS or membership.rank else 0.0)
         while True:
+            for member in membership.members:
+                if member.rank != membership.rank and (peer := self.greet(member.address)) is not None:
+                    return peer
+            if time.monotonic() >= patience:
+                return None
+            time.sleep(0.05)
+
+    def greet(self, address: str) -> Peer | None:
+        try:
+            peer = Peer(socket.create_connection((address, PORT), timeout=0.3))
+            peer.send({"step": self.step})
+            self.step = peer.receive()["start"]
+        except (OSError, ValueError, RoundOver):
+            return None
+        return peer
+
+    def lead(self) -> None:
+        """Make steps with all members that are connected; a step is lost if one of them is lost."""
+        peers: list[Peer] = []
+        idle_since = time.monotonic()
+        with socket.create_server(("", PORT), backlog=64) as server:
+            while True:
+                self.admit(server, peers)
+                membership = self.job.membership()
+                is_alone = not peers and len(membership.members) > 1
+                idle_since = idle_since if is_alone else time.monotonic()
+                if time.monotonic() - idle_since > 2.0:
+                    raise RoundOver("another member may lead")
+                if len(peers) + 1 < WORKERS:
+                    time.sleep(0.01)
+                    continue
+                time.sleep(STEP_SECONDS)
+                self.finish_step(peers)
+
+    def finish_step(self, peers: list[Peer]) -> None:
+        for peer in [*peers]:
             try:
-                peer = Peer(socket.create_connection((leader, PORT), timeout=2))
-                peer.send({"generation": membership.generation, "rank": membership.rank})
-                peer.send({"step": self.step})
-                self.step = peer.receive()["start"]
-                break
-            except (OSError, RoundOver):
-                if self.job.membership().generation != membership.generation or time.monotonic() > deadline:
+                peer.receive()
+            except (OSError, ValueError, RoundOver):
+                peers.remove(peer)
+                if WORKERS:
                     raise
-                time.sleep(0.05)
-        with peer.link:
+                for other in peers:
+                    other.stay = True
+        is_lost = any(peer.stay for peer in peers)
+        self.step += not is_lost
+        for peer in peers:
+            peer.stay = False
+            peer.send({"step": self.step})
+        if not is_lost:
+            log(step=self.step, members=len(peers) + 1)
+            if WORKERS and self.step % CHECKPOINT_STEPS == 0:
+                save_checkpoint(self.step)
+
+    def admit(self, server: socket.socket, peers: list[Peer]) -> None:
+        """Let members that have connected take part from the next step on."""
+        while select.select([server], [], [], 0)[0]:
+            peer = Peer(server.accept()[0])
+            try:
+                self.step = max(self.step, peer.receive()["step"])
+                peer.send({"start": self.step})
+            except (OSError, ValueError, RoundOver):
+                continue
+            peers.append(peer)
+
+    def follow(self, leader: Peer) -> None:
+        with leader.link:
             while True:
                 time.sleep(STEP_SECONDS)
-                peer.send("done")
-                self.step = peer.receive()["step"]
+                leader.send("done")
+                self.step = leader.receive()["step"]
 
 
 def load_checkpoint() -> int:
