@@ -90,7 +90,7 @@ class Trainer:
     def lead(self) -> None:
         """Make steps with all members that are connected; a step is lost if one of them is lost."""
         peers: list[Peer] = []
-        idle_since = time.monotonic()
+        idle_since, next_look = time.monotonic(), time.monotonic() + 1.0
         with socket.create_server(("", PORT), backlog=64) as server:
             while True:
                 self.admit(server, peers)
@@ -99,11 +99,21 @@ class Trainer:
                 idle_since = idle_since if is_alone else time.monotonic()
                 if time.monotonic() - idle_since > 2.0:
                     raise RoundOver("another member may lead")
+                if time.monotonic() > next_look:
+                    next_look = time.monotonic() + 2.0
+                    self.yield_to_lower_rank(membership)
                 if len(peers) + 1 < WORKERS:
                     time.sleep(0.01)
                     continue
                 time.sleep(STEP_SECONDS)
                 self.finish_step(peers)
+
+    def yield_to_lower_rank(self, membership: elastic.Membership) -> None:
+        """Stop leading if a member of a lower rank leads as well, because both started at the same moment."""
+        for member in membership.members[: membership.rank or 0]:
+            if (leader := self.greet(member.address)) is not None:
+                leader.link.close()
+                raise RoundOver("a member of a lower rank leads")
 
     def finish_step(self, peers: list[Peer]) -> None:
         for peer in [*peers]:
