@@ -108,7 +108,7 @@ def _manifest(name: str, torchrun: str, folder: Path, *, steps: int, size: int) 
     env: list[dict[str, Any]] = [{"name": key, "value": str(value)} for key, value in variables.items()]
     env.append({"name": "MEMBER", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}})
     if "/usr/bin/" in torchrun:  # torch 1.13 does not know Python 3.11
-        env += [{"name": "PET_REDIRECTS", "value": "0"}, {"name": "PET_TEE", "value": "0"}]
+        env += [{"name": "PET_REDIRECTS", "value": "1"}, {"name": "PET_TEE", "value": "1"}]
     container = {"name": "trainer", "image": "torch", "command": [torchrun, str(TRAINER)], "env": env}
     worker = {
         "replicas": size,
