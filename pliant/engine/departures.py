@@ -192,11 +192,11 @@ def _with_departures(
 def _new_departures(
     context: Context, state: EngineState, deletions: Iterable[DeletePod], transition: Transition | None
 ) -> Iterator[tuple[str, DepartureReason]]:
-    able = {pod.uid for pod in context.observed.pods if can_acknowledge(pod)}
     recorded = {uid for uid, departure in state.departures.items() if departure.reason not in KEPT_REASONS}
+    askable = {pod.uid for pod in context.observed.pods if can_acknowledge(pod)} - recorded
     for deletion in deletions:
         reason = _departure_reason(context, state, deletion, transition)
-        if reason is not None and deletion.uid in able - recorded and not deletion.is_forced:
+        if reason is not None and deletion.uid in askable and not deletion.is_forced:
             yield deletion.uid, reason
 
 
